@@ -1,4 +1,5 @@
-//! Why the image of the tables in memory was not written. Nothing of it is there then, and the one before is as it was.
+//! Why the image of the tables in memory was not written. None of its files remains then, and the
+//! previous image is unchanged.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,10 +15,11 @@ use crate::table::raw_table::TableId;
 
 debug_as_sentence!(ImageError);
 
-/// Why an image was not written. Its files were removed; the image before it, and the log, are as they were.
+/// Why an image was not written. Its files were removed; the previous image and the log are
+/// unchanged.
 #[derive(Clone, thiserror::Error)]
 pub(crate) enum ImageError {
-    /// The rows of a table could not be had.
+    /// The rows of a table could not be read.
     #[error("the rows of table {} cannot be read for the image", table.0)]
     Rows {
         /// The table's number.
@@ -69,7 +71,7 @@ pub(crate) enum ImageError {
     /// All 2^32 numbers of files are used up. Opening the database again begins with the lowest that is free.
     #[error("all numbers for files of the image are used up; open the database again")]
     NumbersUsedUp,
-    /// It was told to end.
+    /// It was cancelled.
     #[error("the checkpoint was interrupted; nothing of its image is left")]
     Interrupted,
 }

@@ -13,8 +13,8 @@ use crate::catalogue::manifest::Manifest;
 use crate::error::OpenError;
 use crate::image::loaded_tables::external_sort::run_of;
 
-/// The files of the image's directory that its manifest does not account for. Files with any other name than a load or a
-/// checkpoint gives are not meant.
+/// The files of the image's directory that its manifest does not account for. Files whose names are
+/// not those of a load or a checkpoint are ignored.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ImageSurvey {
     /// Segments that were loaded, and that the manifest does not name: it is older than they are.
@@ -81,8 +81,8 @@ pub(crate) fn read_list(
     }
 }
 
-/// Compares the image's directory with what the manifest names, and with what the image list names that the manifest
-/// does. Without that list, nothing can be said of runs of rows: they are not looked at.
+/// Compares the image's directory with the files that the manifest and its image list name. Without
+/// that list, runs of rows cannot be judged, and are ignored.
 fn survey(
     disk: &dyn Disk,
     dir: &Path,
@@ -97,7 +97,7 @@ fn survey(
         Err(error) => return Err(error),
     };
     let named = Named::of(manifest, list);
-    // Where the file system has no files without a name, what is being written has a temporary one.
+    // If the file system has no unnamed files, a file that is being written has a temporary name.
     let unfinished = disk.unfinished(&image_dir)?.into_iter();
     survey.left.extend(unfinished.filter(|path| {
         let whole = path.with_extension("");
@@ -184,7 +184,7 @@ impl ImageSurvey {
     /// manifest names their lasting names. Returns a number above those of all files that could not
     /// be removed: these are harmless as long as their names are not used.
     ///
-    /// To be called by an opening, with the survey of the present manifest, and without concurrent
+    /// Called by an opening, with the survey of the present manifest, and without concurrent
     /// writers.
     pub(crate) fn clean_up(&self, disk: &dyn Disk, dir: &Path) -> FileNumber {
         let mut free = FileNumber(0);

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 /// The most unused time that is credited. A writer that was delayed for longer does not catch up.
 const CREDIT: Duration = Duration::from_millis(50);
 
-/// A pause is no longer than this between two questions whether to go on.
+/// The longest sleep between two checks whether to continue.
 const PAUSE_MAX: Duration = Duration::from_millis(50);
 
 /// Sleeps for `length`, and periodically asks whether to continue.

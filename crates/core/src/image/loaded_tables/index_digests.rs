@@ -1,8 +1,8 @@
-//! Whether the indexes of a loaded table have the keys of its rows: every one of them, and no other.
+//! Digests that verify that the indexes of a loaded table have exactly the keys of its rows.
 //!
-//! The rows come in one order and the entries of an index in another. So of either, the hashes of all keys are added up,
-//! which gives the same sum in any order. The hashes have a random key of their own: that the sums are the same although
-//! the keys are not has a chance of 2⁻⁶⁴, whatever was done to the files.
+//! The rows come in one order and the entries of an index in another. So the hashes of all keys are
+//! added up for both, which gives the same sum in any order. The hashes have a random key:
+//! different keys have equal sums with a probability of 2⁻⁶⁴, whatever was done to the files.
 
 use std::hash::{BuildHasher, RandomState};
 

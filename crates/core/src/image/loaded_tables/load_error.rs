@@ -1,4 +1,4 @@
-//! Why a table was not loaded. Whatever it was, nothing of the table is there.
+//! Why a table was not loaded. After any of these errors, the table does not exist.
 
 use std::error::Error;
 use std::io;
@@ -29,35 +29,37 @@ pub enum LoadError {
         /// The table's name.
         table: String,
     },
-    /// The database was opened to be read alone ([`Builder::open_read_only`](crate::Builder::open_read_only)).
+    /// The database was opened read-only
+    /// ([`Builder::open_read_only`](crate::Builder::open_read_only)).
     #[error(
         "the database was opened to be read alone; open it with Database::open to load a table"
     )]
     ReadOnly,
-    /// Another load of this name is under way.
+    /// Another load of this name is running.
     #[error("table {table:?} is being loaded; wait for the end of that load")]
     BeingLoaded {
         /// The table's name.
         table: String,
     },
-    /// The table cannot be described so.
+    /// The description of the table is invalid.
     #[error("there can be no such table: it {why}")]
     Definition {
         /// The fault, including the table's name.
         why: String,
     },
-    /// The source of the rows has failed, or has ended before it had given all of them. Mend it and load again.
+    /// The source of the rows has failed, or has ended before it had given all of them. Fix it and
+    /// load again.
     #[error("the rows of table {table:?} cannot be had from row {row} on")]
     Source {
         /// The table's name.
         table: String,
-        /// The row that was asked for, counted from 1.
+        /// The requested row, counted from 1.
         row: u64,
         /// The error of the source.
         #[source]
         source: Arc<dyn Error + Send + Sync>,
     },
-    /// A row does not fit the columns. Rows before it were fine.
+    /// A row does not fit the columns. Rows before it were valid.
     #[error("row {row} of table {table:?} does not fit its columns")]
     Row {
         /// The table's name.
@@ -76,7 +78,7 @@ pub enum LoadError {
     KeyTooLong {
         /// The table's name.
         table: String,
-        /// The index's name; nothing if it is the table's own key.
+        /// The index's name; `None` if it is the table's own key.
         index: Option<String>,
         /// The row, counted from 1.
         row: u64,

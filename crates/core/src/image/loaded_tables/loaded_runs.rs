@@ -1,4 +1,5 @@
-//! A table that was loaded into a segment becomes a table of the image: its rows are written again, as runs.
+//! Converts a table that was loaded into a segment to one of the image: its rows are rewritten as
+//! runs.
 //!
 //! A segment has all rows of its table, and a checkpoint keeps or replaces whole runs: so a change of one row would write the
 //! whole table again. And the image cuts keys that are longer than those of a segment. Rows get the stamp
@@ -18,7 +19,7 @@ use crate::image::write::new_image::NewImage;
 use crate::image::write::run_writer::RunWriter;
 use crate::table::raw_table::{Loaded, TableId};
 
-/// Why no runs were written. Nothing of them is there.
+/// Why no runs were written. None of their files remains.
 pub(crate) enum NoRuns {
     /// The segment cannot be read.
     Unreadable(OpenError),
@@ -32,7 +33,7 @@ impl From<ImageError> for NoRuns {
     }
 }
 
-/// The runs of a table that no list names yet. They go if none ever does.
+/// The runs of a table that no list names yet. They are removed if none ever does.
 pub(crate) struct LoadedRuns {
     pub(crate) runs: Vec<ListedRun>,
     files: NewFiles,

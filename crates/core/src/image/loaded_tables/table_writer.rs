@@ -74,7 +74,7 @@ impl NewTable {
         indexes.map(|(name, columns)| (&**name, &columns[..]))
     }
 
-    /// Why there can be no such table; nothing if there can.
+    /// Why there can be no such table; `None` if there can.
     pub(crate) fn contradiction(&self) -> Option<String> {
         let indexes: Vec<_> = self.indexes().collect();
         let columns = self.schema.columns().iter().map(|column| &*column.name);
@@ -89,13 +89,13 @@ impl NewTable {
         }
     }
 
-    /// How many files it takes.
+    /// The number of its files.
     pub(crate) fn files(&self) -> u32 {
         1 + self.indexes.len() as u32
     }
 }
 
-/// Where a table is written, and as what.
+/// The destination and the identity of a table's files.
 pub(crate) struct Target<'a> {
     pub(crate) disk: &'a Arc<dyn Disk>,
     pub(crate) dir: &'a Path,
@@ -199,8 +199,8 @@ impl<'a> TableWriter<'a> {
         Ok(())
     }
 
-    /// Whether a segment can hold this key of the row, or of its entry in an index. Asked before the key is sorted, which
-    /// would forget the row.
+    /// Whether a segment can hold this key of the row, or of its entry in an index. Checked before
+    /// the key is sorted, which loses the row.
     fn check_key(&self, index: Option<&str>, key: &[u8]) -> Result<(), LoadError> {
         if key.len() <= KEY_BYTES_MAX {
             return Ok(());
@@ -224,8 +224,9 @@ impl<'a> TableWriter<'a> {
         self.row_count
     }
 
-    /// Writes what is left: the end of the rows, and the indexes. `on_entry` is called with the name of the index and the
-    /// number of its entries so far, and ends the load with its error. The files are durable under their first names then.
+    /// Writes the rest: the end of the rows, and the indexes. `on_entry` is called with the name of
+    /// the index and the number of its entries so far, and ends the load with its error. The files
+    /// are durable under their first names then.
     pub(crate) fn finish(
         mut self,
         on_entry: &mut dyn FnMut(&str, u64) -> Result<(), LoadError>,

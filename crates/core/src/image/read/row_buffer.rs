@@ -4,7 +4,7 @@ use namiki_platform::Stamp;
 
 use crate::table::raw_table::Loaded;
 
-/// Rows that were copied from where they lie, to be used together.
+/// Copies of rows that are used together.
 #[derive(Default)]
 pub(crate) struct RowBuffer {
     /// Keys and values.

@@ -23,10 +23,10 @@ use crate::image::read::stored_keys::{complete_key, first_stored, last_stored};
 
 /// The most pages that one read fetches.
 const PAGES_AHEAD_MAX: usize = 64;
-/// How many times more each read takes than the one before.
+/// Read-ahead growth: how many times more pages each read fetches than the previous one.
 const AHEAD_GROWTH: usize = 4;
 
-/// A run that is open to be looked into.
+/// A run that is open for reads by key.
 pub(crate) struct RunLookup {
     table: String,
     segment: Segment,
@@ -163,7 +163,7 @@ pub(crate) struct RowsOfRun<'r> {
 }
 
 impl RowsOfRun<'_> {
-    /// Goes on to the next row. False at the end.
+    /// Advances to the next row. Returns false at the end.
     ///
     /// # Errors
     /// [`OpenError::Image`], [`OpenError::ImageRows`].

@@ -1,4 +1,4 @@
-//! Keys as they lie in a run of an image: those that a segment cannot hold are cut.
+//! The encoding of keys in a run of an image: keys that are too long for a segment are cut.
 //!
 //! ```text
 //!   key of 1,532 bytes or fewer    key                                  value
@@ -52,7 +52,7 @@ impl KeyCutter {
     }
 }
 
-/// Puts the keys of one run together again.
+/// Reassembles the keys of one run.
 #[derive(Default)]
 pub(crate) struct KeyJoiner {
     /// The last long key, and its number.

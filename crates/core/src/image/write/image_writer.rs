@@ -36,7 +36,7 @@ pub(crate) const RUN_BYTES: u64 = 32 << 20;
 /// The number of bytes that are copied from a source at a time, or one row.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// Where an image is written.
+/// The destination of an image.
 pub(crate) struct ImageTarget<'a> {
     pub(crate) disk: &'a Arc<dyn Disk>,
     pub(crate) dir: &'a Path,
@@ -65,7 +65,7 @@ impl<'a> ImageTarget<'a> {
 /// The moment of an image.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ImageMoment {
-    /// The stamp S: all commits up to it count, and no other.
+    /// The stamp S: the image has exactly the commits up to it.
     pub(crate) stamp: Stamp,
     /// The generation of the log that is written.
     pub(crate) generation: Generation,
@@ -107,7 +107,7 @@ pub(crate) struct ImageBefore<'a> {
     pub(crate) image: &'a PresentImage,
 }
 
-/// How an image is written.
+/// Options of writing an image.
 pub(crate) struct ImageOptions<'a> {
     /// A run is complete once its keys and values have this many bytes.
     pub(crate) run_bytes: u64,
@@ -118,7 +118,7 @@ pub(crate) struct ImageOptions<'a> {
     pub(crate) on_progress: &'a mut dyn FnMut(ImageProgress) -> ControlFlow<()>,
 }
 
-/// How far an image is.
+/// The progress of an image.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ImageProgress {
     /// Tables that are done.

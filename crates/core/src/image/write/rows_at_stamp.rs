@@ -1,4 +1,4 @@
-//! Where a checkpoint gets the rows of a table from.
+//! The source of a table's rows for a checkpoint.
 
 use std::ops::{Bound, ControlFlow};
 
@@ -9,10 +9,11 @@ use crate::error::Error;
 /// The keys from one bound to another.
 pub(crate) type KeyBounds<'k> = (Bound<&'k [u8]>, Bound<&'k [u8]>);
 
-/// A row: its key, its value, and the stamp of the commit that wrote it. Says whether to go on.
+/// Visits a row: its key, its value, and the stamp of the commit that wrote it. Returns whether to
+/// continue.
 pub(crate) type VisitRow<'v> = dyn FnMut(&[u8], &[u8], Stamp) -> ControlFlow<()> + 'v;
 
-/// The rows of one table as of one stamp S, however often they are looked at.
+/// The rows of one table as of one stamp S, the same at every visit.
 pub(crate) trait RowsAtStamp {
     /// Visits the rows with keys in these bounds in the order of keys, until they end or `visit`
     /// stops.
@@ -31,7 +32,7 @@ pub(crate) trait RowsAtStamp {
     /// As [`RowsAtStamp::visit`].
     fn changed_since(&mut self, bounds: KeyBounds<'_>, since: Stamp) -> Result<bool, Error>;
 
-    /// No key up to this one will be looked at again; without a key, none of the table.
+    /// No key up to this one will be read again; without a key, none of the table.
     fn written_through(&mut self, key: Option<&[u8]>) {
         let _ = key;
     }

@@ -1,4 +1,5 @@
-//! Which runs of the image before are kept, and which key ranges are written anew.
+//! The plan of an image: the runs of the previous image that are kept, and the key ranges that are
+//! rewritten.
 //!
 //! A run is kept if no key of its range has changed. Ranges that are written anew and follow each
 //! other are written as one, which is how small runs are merged. A small unchanged run next to a
@@ -15,7 +16,7 @@ use crate::image::write::rows_at_stamp::KeyBounds;
 pub(crate) enum Part<'l> {
     /// The rows are those of this run.
     Kept(&'l ListedRun),
-    /// The rows are to be written, those from one key up to another.
+    /// The rows from one key up to another are rewritten.
     Rewritten(Keys<'l>),
 }
 

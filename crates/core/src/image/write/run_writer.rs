@@ -23,13 +23,13 @@ use crate::image::read::row_buffer::RowBuffer;
 use crate::image::read::stored_keys::KeyCutter;
 use crate::table::raw_table::{Loaded, TableId};
 
-/// Where runs are written, and as what.
+/// The destination and the identity of runs.
 pub(crate) struct RunTarget<'a> {
     pub(crate) disk: &'a Arc<dyn Disk>,
     pub(crate) dir: &'a Path,
     /// The database's.
     pub(crate) identity: u128,
-    /// Gives a number that no file of the image has had.
+    /// Returns a number that no file of the image has had.
     pub(crate) take_number: &'a dyn Fn() -> Option<FileNumber>,
     /// Makes the identities of files differ from those of all checkpoints before, some of which were not finished.
     pub(crate) salt: u32,
@@ -152,7 +152,7 @@ impl<'a> RunWriter<'a> {
         finished.sum::<u64>() + open
     }
 
-    /// Writes what is left, and returns the runs: none if there were no rows. Their names are durable after a
+    /// Writes the rest, and returns the runs: none without rows. Their names are durable after a
     /// [`Disk::sync_dir`], which is the caller's.
     pub(crate) fn finish(mut self, files: &mut NewFiles) -> Result<Vec<ListedRun>, ImageError> {
         self.write_ahead(files)?;

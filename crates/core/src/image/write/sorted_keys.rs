@@ -7,7 +7,7 @@ use namiki_platform::Stamp;
 use crate::error::Error;
 use crate::image::write::rows_at_stamp::{KeyBounds, RowsAtStamp, VisitRow};
 
-/// The rows of a table as of one stamp S, to be asked for key by key.
+/// The rows of a table as of one stamp S, which are read key by key.
 pub(crate) trait RowsByKey {
     /// Visits every key that had a row as of S, or any version above the S of the image before, in any order and once.
     /// It may visit others.
@@ -16,7 +16,7 @@ pub(crate) trait RowsByKey {
     /// The error that prevents the visit. The checkpoint fails then.
     fn visit_keys(&mut self, visit: &mut dyn FnMut(&[u8])) -> Result<(), Error>;
 
-    /// Copies the key's value as of S and tells its stamp; nothing if the key had no row.
+    /// Copies the key's value as of S and tells its stamp; `None` if the key had no row.
     ///
     /// # Errors
     /// As [`RowsByKey::visit_keys`].

@@ -3,7 +3,7 @@
 //! An entry has the first eight bytes of its key in addition to its position, so most comparisons
 //! touch no other memory.
 
-/// Less memory than this is of no use.
+/// The least useful memory.
 pub(super) const BATCH_BYTES_MIN: usize = 32 << 10;
 
 /// Keys in memory.

@@ -34,7 +34,7 @@ impl SortedKeys {
         Ok(sorted)
     }
 
-    /// The next key; nothing after the last one.
+    /// The next key; `None` after the last one.
     pub(crate) fn next(&mut self) -> Result<Option<&[u8]>, LoadError> {
         let Some(Head { key, source }) = self.heads.pop() else {
             return Ok(None);

@@ -1,4 +1,5 @@
-//! Sorting more keys than fit into memory: the keys of a secondary index, which come in the table's order.
+//! External sort: more keys than fit into memory, those of a secondary index, which come in the
+//! table's order.
 //!
 //! ```text
 //!   push ──► bytes in memory, up to the budget ──► sorted run in a file ─┐
@@ -71,7 +72,7 @@ impl ExternalSort {
     ) -> Result<SortedKeys, LoadError> {
         self.batch.sort();
         while self.runs.len() > MERGED_MAX {
-            // The last of these passes takes only as many as it has to.
+            // The last of these passes merges only as many runs as necessary.
             let count = (self.runs.len() - MERGED_MAX + 1).min(MERGED_MAX);
             let first: Vec<RunFile> = self.runs.drain(..count).collect();
             let mut merged = SortedKeys::of(Batch::default(), first)?;
@@ -203,7 +204,7 @@ mod tests {
         assert!(disk.list(Path::new(DIR)).unwrap().is_empty());
     }
 
-    /// Each pass opens as many runs as it may, and the last one leaves as many.
+    /// Each pass opens the maximal number of runs, and the last one leaves that number.
     #[test]
     fn more_runs_than_are_merged_at_once_take_passes() {
         for runs in [MERGED_MAX, MERGED_MAX + 1, 2 * MERGED_MAX + 9, 300] {

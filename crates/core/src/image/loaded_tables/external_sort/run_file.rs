@@ -14,7 +14,7 @@ use namiki_platform::disk::{AlignedBuf, Appender, Disk, DiskFile};
 use crate::catalogue::image_files::FileNumber;
 use crate::image::loaded_tables::load_error::LoadError;
 
-/// How much of a run is read, checked and written at once, at least.
+/// The least part of a run that is read, checked and written at once.
 pub(super) const BLOCK_BYTES: usize = 64 << 10;
 /// Before each block: its length and the checksum of its bytes, four bytes each.
 const BLOCK_HEADER_BYTES: usize = 8;
@@ -88,7 +88,7 @@ impl RunWriter {
         Ok(())
     }
 
-    /// Writes what is left.
+    /// Writes the rest.
     pub(super) fn finish(mut self) -> Result<RunFile, LoadError> {
         if self.block.len() > BLOCK_HEADER_BYTES {
             self.write_block()?;
@@ -132,7 +132,7 @@ impl RunReader {
         })
     }
 
-    /// Adds the next key to `key`; false at the end.
+    /// Adds the next key to `key`; returns false at the end.
     pub(super) fn next_into(&mut self, key: &mut Vec<u8>) -> Result<bool, LoadError> {
         let read = self.try_next_into(key);
         read.map_err(|source| LoadError::device(&self.path, source))
@@ -204,8 +204,8 @@ fn damaged(why: &str) -> io::Error {
     )
 }
 
-/// The number of the segment whose sorted run has this name: that of the segment's file, with a number and `run` in the
-/// place of its ending. Nothing for any other name.
+/// The number of the segment whose sorted run has this name: that of the segment's file, with a
+/// number and `run` in place of its ending. `None` for any other name.
 pub(crate) fn run_of(path: &Path) -> Option<FileNumber> {
     let name = path.file_name()?.to_str()?;
     let mut parts = name.split('.');
