@@ -8,18 +8,18 @@ use serde::{Deserialize, Serialize};
 /// A manifest's entries about its backup.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BackupMark {
-    /// The backup has what commits with this stamp or a lower one have left, and nothing else.
+    /// The backup has exactly the commits with this stamp or a lower one.
     pub stamp: Stamp,
     /// When it was taken: milliseconds since 1970 began, in UTC.
     pub taken_at_ms: u64,
-    /// The last generation of the log that it has, up to where. None if it has no log.
+    /// The end of the last generation of the log that it has. `None` if it has no log.
     pub log: Option<CopiedLog>,
     /// The generations before it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ended: Vec<EndedLog>,
 }
 
-/// How many log files a backup has of a generation of the log that had ended.
+/// The log files that a backup has of an ended generation of the log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EndedLog {
     /// The generation.
@@ -30,7 +30,7 @@ pub struct EndedLog {
 }
 
 impl BackupMark {
-    /// The last log file of each stream of a generation that the backup has, where it says it.
+    /// The last log file of each stream of a generation that the backup has, if it is recorded.
     pub(crate) fn last_files(&self, generation: Generation) -> Option<Vec<u64>> {
         if let Some(log) = self.log.as_ref().filter(|log| log.generation == generation) {
             return Some(log.last_files());
@@ -50,7 +50,7 @@ impl CopiedLog {
     }
 }
 
-/// Up to where a backup has a generation of the log.
+/// The end of a generation of the log in a backup.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CopiedLog {
     /// The generation.

@@ -1,4 +1,5 @@
-//! How the catalogue of an open database is kept: the manifest, and the journal of the tables that are not in it yet.
+//! The files of an open database's catalogue: the manifest, and the journal of the tables that are
+//! not in it yet.
 //!
 //! A table is appended to the journal. Where that is not possible (it is full, a write failed, or
 //! one of the two files is not what this opening has left there), the manifest is replaced as a
@@ -18,23 +19,25 @@ use crate::table::raw_table::TableInfo;
 /// The state of the catalogue's files, as this opening has written them.
 #[derive(Debug)]
 pub(crate) struct CatalogueFiles {
-    /// The manifest that is in place; nothing after a failure.
+    /// The present manifest; `None` after a failure.
     written: Option<Written>,
     /// The opening numbers that the manifest in place may have: after a failure, it may be the one before or any that
     /// was written since.
     openings: Vec<String>,
-    /// How often this opening has replaced the manifest or added to its journal, or tried to: no two manifests have the same
-    /// number, and none a smaller one than tables were added before it.
+    /// The number of times that this opening has replaced the manifest or added to its journal, or
+    /// tried to. No two manifests have the same number, and none has a smaller one than the tables
+    /// that were added before it.
     revision: u64,
     journal: Journal,
 }
 
 #[derive(Debug)]
 enum Journal {
-    /// None that counts and has records.
+    /// No journal counts and has records.
     NotBegun,
     Begun(TableJournal),
-    /// A journal may count, and nothing is appended to it any more: its last record may be of no table.
+    /// A journal may count, but takes no further records: its last one may be of a table that does
+    /// not exist.
     GivenUp,
 }
 
@@ -48,7 +51,7 @@ pub(crate) enum NotWritten {
 }
 
 impl CatalogueFiles {
-    /// After this manifest, which holds all there is, was written durably, by an opening.
+    /// Called after an opening has durably written this manifest, which is complete.
     pub(crate) fn announced(
         written: Written,
         manifest: &Manifest,
@@ -114,7 +117,7 @@ impl CatalogueFiles {
         if !is_in_place(written, disk, dir) {
             return false;
         }
-        // Not given up only if all goes well; a panic of the disk does not.
+        // The journal is restored only on success, and not after a panic of the disk.
         let mut journal = match std::mem::replace(&mut self.journal, Journal::GivenUp) {
             Journal::Begun(journal) => journal,
             Journal::NotBegun => {
@@ -170,7 +173,7 @@ impl CatalogueFiles {
         Ok(())
     }
 
-    /// Puts a manifest that holds all there is into the place of the present one.
+    /// Replaces the present manifest by a complete one.
     fn replace(
         &mut self,
         disk: &dyn Disk,
@@ -197,8 +200,9 @@ impl CatalogueFiles {
         Ok(())
     }
 
-    /// Whether the disk may have another catalogue than the manifest in memory: a change that failed, or a table that was not
-    /// created. No position of the history tells the two apart (catalogue/history.rs, H2).
+    /// Whether the disk may have another catalogue than the manifest in memory: a change that
+    /// failed, or a table that was not created. No position of the history distinguishes the two
+    /// (catalogue/history.rs, H2).
     pub(crate) fn is_in_doubt(&self) -> bool {
         self.written.is_none() || matches!(self.journal, Journal::GivenUp)
     }

@@ -1,10 +1,13 @@
-//! The history of a database: which openings have written it, and how far each of them went. It tells a backup whether a
-//! database has gone on from it, or is another continuation of one that was copied.
+//! The history of a database: the openings that have written it, and the final position of each.
+//! With it, a backup recognises whether a database continues it, or is another continuation of a
+//! copied one.
 //!
-//! A directory can be copied while the database is closed, after a crash, or as a snapshot, and both can be opened then. Their
-//! stamps, generations, file numbers and tables rise alike, so none of those tells them apart. Each opening that may write
-//! therefore draws a random identifier, which becomes durable with the generation of the log that it announces: before its first
-//! frame, and before any other change. And each opening has a *position*, which rises with everything that becomes durable:
+//! A directory can be copied while the database is closed, after a crash, or as a snapshot, and
+//! both can be opened then. Their stamps, generations, file numbers and tables rise alike, so none
+//! of those distinguishes them. Each opening that may write therefore draws a random identifier,
+//! which becomes durable with the generation of the log that it announces: before its first frame,
+//! and before any other change. And each opening has a *position*, which rises with everything that
+//! becomes durable:
 //!
 //! ```text
 //!   position = frames of its generation of the log + changes of its catalogue: of the manifest, and of the journal beside it
@@ -34,13 +37,14 @@ use crate::table::raw_table::TableId;
 
 /// The number of earlier openings that are known.
 pub(crate) const KEPT: usize = 1024;
-/// No database is opened more often: a thousand times a second, for nine thousand years.
+/// No database is opened more often than this: it allows a thousand openings a second, for nine
+/// thousand years.
 const OPENINGS_MAX: u64 = 1 << 48;
 
 /// The openings that have written a database.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct History {
-    /// How many there were, with the present one.
+    /// Their number, including the present one.
     openings: u64,
     /// The identifier of the last one.
     id: OpeningId,
@@ -71,7 +75,7 @@ struct EndedOpening {
     end: u64,
 }
 
-/// In one line of text, for the manifest is read by people, too.
+/// One line of text, because people read the manifest, too.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 struct EndedOpenings(Vec<EndedOpening>);

@@ -29,7 +29,7 @@ pub(crate) const NAME_BYTES_MAX: usize = 255;
 pub struct TableImage {
     /// Its tables, in the order in which they were loaded.
     pub tables: Vec<ImageTable>,
-    /// The number that the next file gets, above that of every file that is named here.
+    /// The number of the next file, above that of every file that is named here.
     pub next_file: FileNumber,
 }
 
@@ -156,7 +156,7 @@ impl ImageTable {
         std::iter::once(&self.segment).chain(self.indexes.iter().map(|index| &index.segment))
     }
 
-    /// Why this describes no table; nothing if it does.
+    /// Why this describes no table; `None` if it does.
     pub(crate) fn contradiction(&self) -> Option<String> {
         if let Some(why) = self.schema_contradiction() {
             return Some(why);
@@ -175,8 +175,8 @@ impl ImageTable {
     }
 }
 
-/// Why there can be no table with this name, these columns, and indexes with these names over these columns; nothing
-/// if there can.
+/// Why a table with this name, these columns, and these indexes is impossible; `None` if it is
+/// possible.
 pub(crate) fn definition_contradiction(
     name: &str,
     schema: &Schema,

@@ -72,44 +72,45 @@ pub(crate) enum ImageFileName {
 }
 
 impl FileNumber {
-    /// Where the file is, once its table was loaded.
+    /// The path of the file, once its table was loaded.
     #[must_use]
     pub fn path(self, dir: &Path) -> PathBuf {
         self.named(dir, LASTING)
     }
 
-    /// Where the file is until then.
+    /// The path of the file until then.
     #[must_use]
     pub fn new_path(self, dir: &Path) -> PathBuf {
         self.named(dir, NEW)
     }
 
-    /// Where the file of a segment is that the manifest names: under its lasting name, or, after a crash or a failed
-    /// renaming, under its first one.
+    /// The path of a segment that the manifest names: its lasting name, or, after a crash or a
+    /// failed renaming, its first one.
     #[must_use]
     pub fn path_of_named(self, disk: &dyn Disk, dir: &Path) -> PathBuf {
         whichever_is_there(disk, self.path(dir), self.new_path(dir))
     }
 
-    /// Where an image list is once its image is the database's.
+    /// The path of an image list once its image is installed.
     #[must_use]
     pub fn list_path(self, dir: &Path) -> PathBuf {
         self.named(dir, LIST)
     }
 
-    /// Where an image list is until then, and from when it is about to be superseded.
+    /// The path of an image list until then, and again from when it is about to be superseded.
     #[must_use]
     pub fn new_list_path(self, dir: &Path) -> PathBuf {
         self.named(dir, NEW_LIST)
     }
 
-    /// Where the image list is that the manifest names, as [`FileNumber::path_of_named`] of a segment.
+    /// The path of the image list that the manifest names, as [`FileNumber::path_of_named`] for a
+    /// segment.
     #[must_use]
     pub fn path_of_named_list(self, disk: &dyn Disk, dir: &Path) -> PathBuf {
         whichever_is_there(disk, self.list_path(dir), self.new_list_path(dir))
     }
 
-    /// Where a run of rows is that an image list names.
+    /// The path of a run of rows that an image list names.
     #[must_use]
     pub fn rows_path(self, dir: &Path) -> PathBuf {
         self.named(dir, ROWS)
@@ -186,7 +187,7 @@ impl ImageFileName {
     }
 }
 
-/// Where a directory's image is.
+/// The path of a directory's image.
 #[must_use]
 pub fn image_dir(dir: &Path) -> PathBuf {
     dir.join("image")

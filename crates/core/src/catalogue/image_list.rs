@@ -1,4 +1,5 @@
-//! The image list: of which files the image of the tables in memory is made. One immutable file, named by the manifest.
+//! The image list: the files of the image of the tables in memory. One immutable file, named by the
+//! manifest.
 //!
 //! ```text
 //!   MANIFEST ── names ──► image/00000009.list ── names ──► image/00000004.rows    table 0, keys from the first on
@@ -18,8 +19,9 @@
 //! # Invariants
 //! - I8. The runs of a table cover all keys: the first begins with the empty key, each other one where the one before
 //!   ends. A table without runs was empty at S, and so was one that is not listed.
-//! - I9. A table that is listed was in a manifest before the first one that names the list, or is in that one for the first
-//!   time. It may have been dropped since, or while the image was written; its runs are passed over then.
+//! - I9. A table that is listed was in a manifest before the first one that names the list, or is
+//!   in that one for the first time. It may have been dropped since, or while the image was
+//!   written; its runs are skipped then.
 //! - I10. Every number of a run's file is below that of the list.
 
 use std::collections::BTreeSet;
@@ -62,7 +64,7 @@ pub struct ImageList {
     pub database: String,
     /// The list's own, see [`NamedList::identity`].
     pub identity: String,
-    /// The stamp S: the image has what commits up to it have left, and nothing of later ones.
+    /// The stamp S: the image has exactly the commits up to it.
     pub stamp: Stamp,
     /// The generation of the log in which it was taken.
     pub generation: Generation,
@@ -165,7 +167,7 @@ impl ImageList {
         self.tables.iter().flat_map(|table| &table.runs)
     }
 
-    /// Why this is not the list that a manifest names; nothing if it is.
+    /// Why this is not the list that a manifest names; `None` if it is.
     fn contradicts(&self, database: u128, named: &NamedList) -> Option<String> {
         if u128::from_str_radix(&self.database, 16) != Ok(database) {
             let other = &self.database;
@@ -217,7 +219,7 @@ impl ImageList {
 }
 
 impl NamedList {
-    /// Why a manifest cannot say this; nothing if it can.
+    /// Why a manifest cannot say this; `None` if it can.
     pub(crate) fn contradiction(&self) -> Option<String> {
         if self.file.0 == 0 || self.file.0 == u32::MAX {
             return Some(format!("the image list is file {}", self.file.0));

@@ -1,4 +1,5 @@
-//! A little room in the directory of a database, kept for its manifest: `ROOM`, a file that nothing reads.
+//! Disk space in the directory of a database, reserved for its manifest: `ROOM`, a file that is
+//! never read.
 //!
 //! On a full disk no file can be replaced: no database could be opened, and no table dropped, which
 //! would free space. There, the file is removed first, and created again once the old manifest is
@@ -10,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use namiki_platform::disk::{Disk, is_full};
 
-/// The least that is kept: a manifest, and the directories of a few more streams.
+/// The least that is reserved: a manifest, and the directories of a few more streams.
 const ROOM_BYTES_MIN: u64 = 16 << 10;
 /// The unit in which file systems count.
 const BLOCK_BYTES: u64 = 4096;
@@ -41,7 +42,7 @@ pub(crate) fn keep(disk: &dyn Disk, dir: &Path, len_bytes: u64) {
     }
 }
 
-/// Does this, and once more without the room that is kept if the disk is full.
+/// Runs `body`, and once more without the reserved room if the disk is full.
 ///
 /// # Errors
 /// Those of `body`.
@@ -56,7 +57,7 @@ pub(crate) fn with<T>(
     }
 }
 
-/// Gives the room up. Returns whether there was any.
+/// Releases the room. Returns whether any was reserved.
 pub(crate) fn give_up(disk: &dyn Disk, dir: &Path) -> bool {
     let removed = disk.remove(&path(dir));
     removed.and_then(|()| disk.sync_dir(dir)).is_ok()

@@ -1,4 +1,4 @@
-//! The manifest: what a directory is, which tables it has, and which logs hold their contents.
+//! The manifest: a directory's identity, its tables, and the logs that hold their contents.
 //!
 //! One small file, replaced as a whole whenever the database is opened or closed, or a table was loaded. JSON under a line
 //! with its checksum, so that people can read it:
@@ -54,7 +54,7 @@ pub struct Manifest {
     /// Empty if it was written before the first opening was announced.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub opening: String,
-    /// How the database was opened last.
+    /// The protocol of the last opening.
     pub spec: ProtocolSpec,
     /// Whether it was closed in order. (`last_exit` in `pwal` §5.1.)
     pub closed: bool,
@@ -65,7 +65,7 @@ pub struct Manifest {
     pub dropped: u32,
     /// The logs that hold their contents, oldest first. All but the last are sealed.
     pub generations: Vec<GenerationInfo>,
-    /// The number that the next log gets.
+    /// The number of the next log.
     pub next_generation: Generation,
     /// Logs with smaller numbers are superfluous: an image has their contents. Their remaining
     /// files are removed when the database is opened.
@@ -81,8 +81,9 @@ pub struct Manifest {
     /// if no point is void.
     #[serde(default, skip_serializing_if = "is_no_stamp")]
     pub points_from: Stamp,
-    /// A random number that all have in common that go on from the same state of the database; drawn anew where a backup is
-    /// restored or opened to be written, which goes another way from there on. Empty until then.
+    /// A random number that all continuations of the same state of the database share. It is drawn
+    /// anew when a backup is restored or opened for writing, which begins a history of its own.
+    /// Empty until then.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub branch: String,
     /// The openings that have written it.
@@ -123,7 +124,7 @@ impl Manifest {
         }
     }
 
-    /// Where a directory's manifest is.
+    /// The path of a directory's manifest.
     #[must_use]
     pub fn path(dir: &Path) -> PathBuf {
         dir.join("MANIFEST")
@@ -155,9 +156,10 @@ impl Manifest {
         }
     }
 
-    /// Drops the logs that have ended and of which an image of all commits through `stamp` has everything. For the
-    /// replacement of the manifest that names the image; when that is durable, `namiki_log::remove_generations` removes
-    /// the files of those before [`Manifest::oldest_generation`].
+    /// Drops the ended logs whose commits are all in an image of the commits through `stamp`. For
+    /// the replacement of the manifest that names the image; when that is durable,
+    /// `namiki_log::remove_generations` removes the files of those before
+    /// [`Manifest::oldest_generation`].
     pub(crate) fn drop_superfluous_generations(&mut self, stamp: Stamp) {
         let (dropped, kept) = split_superfluous(&self.generations, stamp);
         if dropped.is_empty() {
@@ -172,7 +174,7 @@ impl Manifest {
         self.tables.binary_search_by_key(&id, |table| table.id).ok()
     }
 
-    /// The number that the next table gets.
+    /// The number of the next table.
     #[must_use]
     pub fn next_table(&self) -> TableId {
         TableId(self.tables.len() as u32 + self.dropped)
@@ -184,8 +186,8 @@ impl Manifest {
         id < self.next_table() && self.table(id).is_none()
     }
 
-    /// Gives the next file of the image this number at least, above those of all files that the manifest and its image
-    /// list name.
+    /// Raises the number of the image's next file to at least this one, and above those of all
+    /// files that the manifest and its image list name.
     pub(crate) fn number_files_from(&mut self, free: FileNumber) {
         // The numbers of runs are below that of the list (I10).
         let listed = self.image_list.as_ref();
@@ -193,13 +195,13 @@ impl Manifest {
         self.image.next_file = self.image.next_file.max(after);
     }
 
-    /// Where a directory's table journal is, while the database is open and after a crash.
+    /// The path of a directory's table journal, while the database is open and after a crash.
     #[must_use]
     pub fn table_journal_path(dir: &Path) -> PathBuf {
         table_journal::path(dir)
     }
 
-    /// The manifest of a directory, with the tables of its journal; nothing if it has none.
+    /// The manifest of a directory, with the tables of its journal; `None` if it has none.
     ///
     /// # Errors
     /// [`OpenError::OtherFormat`], [`OpenError::DamagedManifest`], [`OpenError::DamagedTables`],
@@ -234,7 +236,7 @@ impl Manifest {
         Self::read_file(disk, &Self::path(dir))
     }
 
-    /// The manifest in a file; nothing if there is no such file.
+    /// The manifest in a file; `None` if there is no such file.
     ///
     /// # Errors
     /// As [`Manifest::read`].
@@ -249,7 +251,8 @@ impl Manifest {
         }
     }
 
-    /// Puts this manifest into the place of the directory's present one, if need be into the room that is kept for it.
+    /// Replaces the directory's present manifest by this one, if necessary in the room that is
+    /// reserved for it.
     pub(crate) fn write(&self, disk: &dyn Disk, dir: &Path) -> io::Result<Written> {
         let path = Self::path(dir);
         kept_room::with(disk, dir, || self.write_file(disk, &path))
@@ -278,8 +281,8 @@ impl Manifest {
         }
     }
 
-    /// The log no longer has what the tables had at the restore points up to this one, for the replacement that drops a
-    /// table.
+    /// For the replacement that drops a table: restore points up to this one are void, because the
+    /// log no longer has the tables' state at them.
     pub(crate) fn give_up_restore_points(&mut self, last: Stamp) {
         if self.generations.iter().any(|info| info.restore_points) {
             self.points_from = self.points_from.max(last.next());
@@ -306,10 +309,10 @@ impl Manifest {
         format!("{:016x}", random_number())
     }
 
-    /// Whether the directory's manifest is of the same opening as this one, which is to replace it: of the
-    /// same database and next generation, with the same opening number. (The number tells two programs apart that
-    /// began the same generation at once, or have no log.) One that is missing or damaged was written by no other
-    /// program, and is replaced.
+    /// Whether the directory's manifest is of the same opening as this one, which is to replace it:
+    /// of the same database and next generation, with the same opening number. (The number
+    /// distinguishes two programs that began the same generation at once, or have no log.) One that
+    /// is missing or damaged was written by no other program, and is replaced.
     ///
     /// # Errors
     /// Whatever the device says.
@@ -384,7 +387,7 @@ impl Manifest {
             })
     }
 
-    /// Without an image, nothing stands for a part of the log that is gone.
+    /// Without an image, no part of the log may be missing.
     fn recycled_contradiction(&self) -> Option<String> {
         let is_later = |info: &&GenerationInfo| !info.starts.iter().all(StreamStart::is_first);
         let begun_later = self.generations.iter().find(is_later);
@@ -404,7 +407,7 @@ impl Manifest {
         (first < oldest).then(|| format!("nothing before {oldest} is kept, and {first} is there"))
     }
 
-    /// The place of the first table that makes no sense, and why.
+    /// The position of the first invalid table, and the reason.
     fn table_contradiction(&self) -> Option<(usize, String)> {
         let mut names = BTreeSet::new();
         let mut last = None;

@@ -1,5 +1,6 @@
-//! The catalogue: which tables a directory has, and which logs and segments hold their contents. It is in two files: the
-//! manifest, and the journal of tables that are created while the database is open.
+//! The catalogue: a directory's tables, and the logs and segments that hold their contents. It is
+//! in two files: the manifest, and the journal of tables that are created while the database is
+//! open.
 
 pub(crate) mod backup_mark;
 pub(crate) mod catalogue_files;

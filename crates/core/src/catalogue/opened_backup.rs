@@ -1,4 +1,4 @@
-//! The mark of a backup that was opened to be written.
+//! The mark of a backup that was opened for writing.
 //!
 //! A backup's manifest may be older than its log: an interrupted next backup leaves frames in it.
 //! Once the backup is opened for writing, it is as with any other database: frames that the
@@ -35,7 +35,7 @@ pub(crate) fn mark_opened(
     written.map_err(|source| OpenError::Device { path, source })
 }
 
-/// Whether a directory was a backup and was opened to be written.
+/// Whether a directory was a backup and was opened for writing.
 ///
 /// # Errors
 /// [`OpenError::Device`].

@@ -1,4 +1,4 @@
-//! Numbers that no two openings draw.
+//! Random numbers that are unique among openings.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::SystemTime;

@@ -6,11 +6,11 @@ use crate::catalogue::manifest::Manifest;
 /// The relation of a database to a backup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Relation {
-    /// It has all that the backup has, and may have gone on.
+    /// It has all that the backup has, and may have later changes.
     Continues,
-    /// The backup has something that it does not have.
+    /// The backup has changes that it does not have.
     Differs,
-    /// The backup is of an opening that it does not know any more.
+    /// The backup is of an opening that is no longer in its history.
     Unknown,
 }
 

@@ -16,7 +16,7 @@ pub(super) fn ids_contradiction(tables: usize, dropped: u32) -> Option<String> {
     (ever > TABLES_MAX).then(|| format!("it has {tables} tables, and {dropped} were dropped"))
 }
 
-/// A look-up compares a name with few others, however many tables there are.
+/// A look-up compares a name with few others, whatever the number of tables.
 #[derive(Debug)]
 pub(crate) struct TableIds<N = String>(HashMap<N, TableId>);
 
@@ -49,7 +49,7 @@ impl<N: Hash + Eq> TableIds<N> {
         self.0.remove(name);
     }
 
-    /// Adds a table with a name that is not there.
+    /// Adds a table with a new name.
     pub(crate) fn add(&mut self, name: N, id: TableId) {
         let before = self.0.insert(name, id);
         debug_assert!(before.is_none(), "the name is new");

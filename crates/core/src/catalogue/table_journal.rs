@@ -1,7 +1,8 @@
 //! The table journal: the tables that were created since the manifest was written.
 //!
-//! The manifest is replaced as a whole, so a replacement for each new table would write quadratically many bytes. A
-//! creation appends one record here instead, in one durable write. To read the manifest is to read both files
+//! The manifest is replaced as a whole, so a replacement for each new table would write
+//! quadratically many bytes. A creation appends one record here instead, in one durable write.
+//! Reading the manifest means reading both files
 //! ([`Manifest::read`](crate::catalogue::manifest::Manifest::read)).
 //!
 //! ```text
@@ -74,7 +75,8 @@ pub(crate) fn path(dir: &Path) -> PathBuf {
     dir.join("TABLES")
 }
 
-/// A table that a log changes, and that neither the manifest has nor its journal: what is missing, and the remedy.
+/// A table that a log changes, but that is neither in the manifest nor in its journal: the missing
+/// file, and the remedy.
 #[must_use]
 pub fn unknown_table(TableId(number): TableId) -> String {
     format!(
@@ -118,8 +120,8 @@ impl TableJournal {
         })
     }
 
-    /// Appends a table, durably. False, and nothing is written, if there is no room for it, if its record would be too
-    /// long, or if the file is no longer the one that was begun.
+    /// Appends a table, durably. Returns false, without writing, if the journal is full, if the
+    /// record would be too long, or if the file is no longer the one that was begun.
     pub(crate) fn append(&mut self, disk: &dyn Disk, info: &TableInfo) -> io::Result<bool> {
         // Opened by its name: a record in a file that was removed or replaced concurrently would be
         // invisible to every reader.
