@@ -13,8 +13,9 @@
 //! one's image: together they have every restore point.
 //!
 //! # Invariants
-//! - B1. An earlier manifest is durable before `MANIFEST` is replaced, and names what is there until it is removed.
-//! - B2. It is removed, durably, before any file goes that it names and that no later one does.
+//! - B1. An earlier manifest is durable before `MANIFEST` is replaced, and the files that it names
+//!   exist until it is removed.
+//! - B2. It is removed, durably, before any file that only it and earlier ones name.
 //! - B3. Files that only earlier ones name have their first names, as those have that a load or a checkpoint leaves
 //!   (`catalogue/image_files.rs`). So a directory that keeps earlier backups is never opened to be written, and a survey of
 //!   `MANIFEST` alone never decides what goes.
@@ -172,8 +173,8 @@ pub(super) fn keep(
     Ok(())
 }
 
-/// Removes those that no moment needs that is not longer ago than `keep`: all before the newest one that is older. Returns whether
-/// any was removed; it is, durably.
+/// Removes the backups that no moment within `keep` needs: all before the newest one that is older
+/// than that. Returns whether any was removed, durably.
 pub(super) fn remove_older(
     disk: &dyn Disk,
     dir: &Path,

@@ -1,4 +1,4 @@
-//! Why there is no backup. The one that was in its directory before is as it was.
+//! Errors of backups. The previous backup in the directory is unchanged.
 
 use std::fmt;
 use std::io;
@@ -15,12 +15,12 @@ use crate::error::{Error, OpenError};
 
 debug_as_sentence!(BackupError);
 
-/// Why a backup was not taken, or not restored. A backup that was in the directory before is as it was, and what was copied
-/// for the new one is used by the next.
+/// Why a backup was not taken, or not restored. The previous backup in the directory is unchanged,
+/// and the next one reuses the files that were copied for this one.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum BackupError {
-    /// The database has no log, so nothing of it is on the disk.
+    /// The database has no log, and so no files.
     #[error(
         "a database without a log has nothing that could be copied; open it with a protocol that logs"
     )]
@@ -70,7 +70,7 @@ pub enum BackupError {
         /// The directory.
         dir: PathBuf,
     },
-    /// The directory keeps earlier backups, and for how long was not said.
+    /// The directory keeps earlier backups, but no retention time was given.
     #[error(
         "{} keeps earlier backups, and for how long was not said; say it again, with BackupOptions::keep or --keep",
         dir.display()
@@ -91,8 +91,8 @@ pub enum BackupError {
         /// The directory.
         dir: PathBuf,
     },
-    /// It cannot be told whether the backup in the directory is of this history of the database: it was taken more than 1,024
-    /// openings ago.
+    /// It is unknown whether the backup in the directory is of this history of the database: it was
+    /// taken more than 1,024 openings ago.
     #[error(
         "the backup in {} was taken more than 1,024 openings of the database ago, so that it cannot be told whether this \
          database continues it; name another directory",
@@ -102,7 +102,7 @@ pub enum BackupError {
         /// The directory.
         dir: PathBuf,
     },
-    /// There is no restore point with this stamp that the backup has everything of.
+    /// The backup has no complete restore point with this stamp.
     #[error("there is no restore point {stamp}: {}", points(*oldest, *newest))]
     NoSuchPoint {
         /// The requested stamp.
@@ -137,7 +137,8 @@ pub enum BackupError {
         #[source]
         source: Box<SegmentError>,
     },
-    /// The directory has lost a file that the new backup would keep: it is missing, or is not what was written. Nothing was copied.
+    /// The directory has lost a file that the new backup would keep: it is missing or was changed.
+    /// Nothing was copied.
     #[error(
         "{}, a file of the earlier backup that the new one keeps, {why}; put it back, or name another directory for a new backup",
         path.display()
@@ -195,7 +196,7 @@ pub enum BackupError {
     /// The database failed or was closed during the backup.
     #[error(transparent)]
     Database(#[from] Error),
-    /// The disk of the database is full, and a checkpoint is about to free some of the log: that comes first.
+    /// The disk of the database is full, and a checkpoint that frees log has precedence.
     #[error(
         "the disk of the database is full, and freeing its log comes first; the next backup goes on from what was copied"
     )]
@@ -209,7 +210,7 @@ pub enum BackupError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum KeptFileFault {
-    /// It is not there.
+    /// It is missing.
     Missing,
     /// It has another length than it was written with.
     Length {

@@ -1,4 +1,5 @@
-//! The backup that follows a database: taken again in intervals, and before each checkpoint frees the log.
+//! Continuous backup: the backup that follows a database is updated periodically, and before each
+//! checkpoint frees log.
 //!
 //! ```text
 //!   image 1 ──── log ────┬───────────┐
@@ -36,7 +37,7 @@ const AFTER_FAILURE: Duration = Duration::from_secs(10);
 /// The shortest interval.
 const INTERVAL_MIN: Duration = Duration::from_millis(100);
 
-/// Where, how often and how.
+/// The destination, the interval and the options.
 #[derive(Clone, Debug)]
 pub(crate) struct FollowSettings {
     pub(crate) dir: PathBuf,
@@ -90,7 +91,7 @@ pub struct BackupStats {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub(crate) enum BeforeRecycling {
-    /// It has, or none of that log has to be in it.
+    /// It has that log, or does not need it.
     NothingIsLost,
     /// It could not be brought up to date.
     IsBehind,
@@ -160,7 +161,8 @@ impl FollowedBackup {
             return Ok(BeforeRecycling::NothingIsLost);
         }
         if !is_backed_up(dir, options) {
-            // One that was taken and is gone is out of reach: its file system is not mounted, perhaps.
+            // A backup that was taken and is missing is unreachable: perhaps its file system is not
+            // mounted.
             return Ok(match self.stats().taken {
                 0 => BeforeRecycling::NothingIsLost,
                 _ => BeforeRecycling::IsBehind,
@@ -218,7 +220,7 @@ impl FollowedBackup {
                 told.stats.last_error = None;
                 Ok(())
             }
-            // Not a failure: it was told to end.
+            // Not a failure: it was cancelled.
             Err(error) if is_closed(&error) => Err(Arc::new(error)),
             Err(error) => {
                 events::followed_backup_failed(&error);

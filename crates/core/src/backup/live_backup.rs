@@ -1,4 +1,4 @@
-//! Backups of a database while transactions run: where its log is cut.
+//! Online backups: the cut of the log while transactions run.
 
 use std::path::Path;
 
@@ -19,14 +19,14 @@ use crate::live::parts::Parts;
 /// A backup that holds the image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BackupUnderWay {
-    /// It was asked for.
+    /// It was requested.
     OnDemand,
     /// It follows the database, and is deferred when commits are refused.
     Following,
 }
 
-/// Backs up an open database whose image has this list. No checkpoint may run: nothing of the image and of the log may
-/// go that the manifest names. `goes_on` is asked now and then.
+/// Backs up an open database whose image has this list. No checkpoint may run: the files of the
+/// image and the log that the manifest names must not be removed. `goes_on` is called periodically.
 pub(crate) fn back_up_live(
     parts: &Parts,
     log: &Log<GroupLocks>,
@@ -35,7 +35,8 @@ pub(crate) fn back_up_live(
     options: &BackupOptions,
     goes_on: &dyn Fn() -> Result<(), BackupError>,
 ) -> Result<BackupReport, BackupError> {
-    // A thread that copies waits for no room: what makes some may be waiting for the backup.
+    // The copying thread does not wait for room: the thread that makes room may be waiting for the
+    // backup.
     let _never_waits = parts.engine.room_requests.never_wait_here();
     goes_on()?;
     let source = source(parts, log, list.cloned())?;
@@ -48,7 +49,7 @@ fn source<'p>(
     log: &Log<GroupLocks>,
     list: Option<ImageList>,
 ) -> Result<Source<'p>, BackupError> {
-    // As long as it is locked, no table is created, dropped or loaded.
+    // While it is locked, no table is created, dropped or loaded.
     let mut catalogue = parts.catalogue.lock();
     if catalogue.closed.is_some() {
         return Err(Error::Closed.into());
@@ -64,7 +65,7 @@ fn source<'p>(
         written.seal = Some(end);
         written.last_stamp = Some(stamp);
     }
-    // After the end, so that no snapshot from before it has as many, and not all that it has.
+    // After the end, so that no earlier snapshot has the same position with fewer changes.
     let begun = log.harden_begun().map_err(Error::LogFailed)?;
     manifest.history.end_with_frames(begun);
     Source::new(&parts.disk, &parts.dir, manifest, list, taken_at_ms)

@@ -1,4 +1,4 @@
-//! Backups: a directory that is a database by itself, copied from another one.
+//! Backups: a backup is a directory with a complete database, copied from another one.
 //!
 //! ```text
 //!   source: a manifest with a log that ends at a stamp S        destination: empty, or the backup before

@@ -1,4 +1,4 @@
-//! How a backup is taken, and what it tells.
+//! Options and reports of backups.
 
 use std::fmt;
 use std::num::NonZeroU64;
@@ -9,16 +9,16 @@ use std::time::Duration;
 use namiki_platform::Stamp;
 use namiki_platform::disk::Disk;
 
-/// Called now and then while a backup is taken or restored.
+/// Called periodically while a backup is taken or restored.
 pub type OnBackupProgress = Arc<dyn Fn(BackupProgress) + Send + Sync>;
 
-/// How far a backup is. Files with rows are copied first, then the log.
+/// The progress of a backup. Files with rows are copied first, then the log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BackupProgress {
     /// Bytes of files with rows that were copied.
     pub image_bytes: u64,
-    /// How many there are to be copied; what the backup had already is left out.
+    /// The total of these bytes, without the files that the backup had already.
     pub image_bytes_total: u64,
     /// Bytes of log that were copied.
     pub log_bytes: u64,
@@ -28,7 +28,7 @@ pub struct BackupProgress {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct BackupReport {
-    /// The backup has what commits with this stamp or a lower one have left, and nothing else.
+    /// The backup has exactly the commits with this stamp or a lower one.
     pub stamp: Stamp,
     /// Files with rows that were copied.
     pub files_copied: u64,
@@ -47,7 +47,7 @@ pub struct BackupReport {
     pub took: Duration,
 }
 
-/// How a backup is taken or restored. The default suits most.
+/// Options of a backup or a restore. The defaults suit most.
 #[derive(Clone, Default)]
 pub struct BackupOptions {
     pub(crate) bytes_per_second: Option<NonZeroU64>,
@@ -59,7 +59,8 @@ pub struct BackupOptions {
 }
 
 impl BackupOptions {
-    /// Bytes that are copied in a second at most, so that enough of the disk is left for others. Default: no limit.
+    /// The rate limit, in bytes for each second, so that the disk has capacity for other writes.
+    /// Default: no limit.
     #[must_use]
     pub fn bytes_per_second(mut self, bytes: NonZeroU64) -> Self {
         self.bytes_per_second = Some(bytes);
@@ -72,16 +73,16 @@ impl BackupOptions {
     /// have in common. The newest of the older ones is kept, too, so that every moment since then
     /// has a state.
     ///
-    /// Default: none is kept. Where some are, this has to be given with each further backup.
+    /// Default: none is kept. If the directory keeps some, every further backup has to set this.
     #[must_use]
     pub fn keep(mut self, longest: Duration) -> Self {
         self.keep = Some(longest);
         self
     }
 
-    /// Whether what the directory has already is read, and every checksum verified, before anything is copied. Default: no. Names,
-    /// lengths and headers of files are compared each time; what is damaged within is found by this, by `namiki check`, or by the
-    /// restore.
+    /// Whether the files that the directory has already are read, and every checksum verified,
+    /// before any file is copied. Default: no. Names, lengths and headers of files are compared
+    /// each time; other damage is found by this, by `namiki check`, or by the restore.
     #[must_use]
     pub fn verify(mut self, verifies: bool) -> Self {
         self.verifies = verifies;
@@ -93,7 +94,7 @@ impl BackupOptions {
         self.keep.is_some_and(|longest| longest > Duration::ZERO)
     }
 
-    /// The same without a limit of bytes in a second: something waits for the end.
+    /// The same without a rate limit: a caller waits for the end.
     pub(crate) fn at_full_speed(mut self) -> Self {
         self.bytes_per_second = None;
         self
@@ -106,7 +107,7 @@ impl BackupOptions {
         self
     }
 
-    /// Called now and then, by the thread that copies. Transactions may be run in it, but on a full
+    /// Called periodically, by the copying thread. Transactions may be run in it, but on a full
     /// disk they do not wait for room. It must not call functions that wait for the backup's end:
     /// checkpoints, other backups, loads, and [`Database::close`](crate::Database::close). The
     /// callback of a backup that follows the database must not wait for transactions of other

@@ -19,8 +19,8 @@ use crate::catalogue::backup_mark::BackupMark;
 use crate::catalogue::manifest::Manifest;
 use crate::events;
 
-/// Copies what the directory does not have, and makes that the backup in it. `is_open` fails if the source is about to
-/// close.
+/// Copies the files that the directory lacks, and installs the backup. `is_open` fails if the
+/// source is about to close.
 ///
 /// # Errors
 /// [`BackupError`].
@@ -120,8 +120,9 @@ fn copy_into(
     })
 }
 
-/// Fails if a directory for a copy is that of the database with this manifest, lies in it, or has it in it, whatever links lead
-/// there. On a disk that has its files elsewhere than the operating system, that is not looked at.
+/// Fails if a directory for a copy is that of the database with this manifest, lies in it, or has
+/// it in it, whatever links lead there. A disk whose files are not the operating system's is not
+/// checked.
 ///
 /// # Errors
 /// [`BackupError::OwnDirectory`]; [`BackupError::Device`].
@@ -134,7 +135,7 @@ fn check_elsewhere(
         let found = Manifest::read_alone(disk, database).ok().flatten();
         found.is_some_and(|found| found.database == manifest.database)
     };
-    // A directory of that name may be there, and be none of this disk.
+    // A directory of that name may exist without being one of this disk.
     if !is_there(&ReadOnlyDisk::new()) || !is_there(disk) {
         return Ok(());
     }
@@ -149,7 +150,7 @@ fn check_elsewhere(
     }
 }
 
-/// Whether there is a backup in a directory. If that cannot be told, there is one.
+/// Whether there is a backup in a directory. If that is unknown, it is assumed.
 pub(crate) fn is_backed_up(dir: &Path, options: &BackupOptions) -> bool {
     let path = Manifest::path(dir);
     match &options.disk {

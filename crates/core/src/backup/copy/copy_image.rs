@@ -1,7 +1,7 @@
 //! Copies files with rows: segments of tables that were loaded, and runs of tables in memory.
 //!
-//! A file is copied as it is, synced, and then the copy is read back and verified, page by page: what the source has lost
-//! since it was written is found then, and what the copy's device does not keep.
+//! A file is copied as it is, synced, and then the copy is read back and verified, page by page:
+//! this detects damage of the source since it was written, and failures of the copy's device.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -22,14 +22,14 @@ use crate::catalogue::image_list::ImageList;
 /// The length of the pieces in which files are copied.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// A file that the destination is to have.
+/// A file that the destination has to have.
 struct Wanted<'a> {
     segment: &'a SegmentFile,
-    /// Where it is in the source.
+    /// Its path in the source.
     from: PathBuf,
     /// Its file, if it was opened.
     open: Option<Arc<dyn DiskFile>>,
-    /// Where it goes.
+    /// Its path in the destination.
     to: PathBuf,
 }
 
@@ -108,7 +108,7 @@ fn wanted<'a>(source: &'a Source<'_>, to: &Destination<'_>) -> Vec<Wanted<'a>> {
     segments.chain(runs).collect()
 }
 
-/// The files that the backup before names, with their identities.
+/// The files that the previous backup names, with their identities.
 fn named_before<'a>(to: &'a Destination<'_>) -> BTreeMap<FileNumber, &'a String> {
     let before = to.before.iter();
     let files = before.flat_map(|before| {
@@ -119,7 +119,7 @@ fn named_before<'a>(to: &'a Destination<'_>) -> BTreeMap<FileNumber, &'a String>
     files.map(|file| (file.file, &file.identity)).collect()
 }
 
-/// Whether a file that an interrupted backup has left is all there.
+/// Whether a file that an interrupted backup has left is complete.
 fn is_sound(
     source: &Source<'_>,
     to: &Destination<'_>,

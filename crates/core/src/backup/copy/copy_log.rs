@@ -1,4 +1,4 @@
-//! Copies the log: of each generation what the destination does not have.
+//! Copies the log: the part of each generation that the destination lacks.
 
 use namiki_log::{CopiedThrough, GenerationInfo, LogPlace, copy_stream};
 use namiki_platform::WorkerId;
@@ -9,7 +9,7 @@ use crate::backup::copy::source::Source;
 use crate::backup::error::BackupError;
 use crate::catalogue::backup_mark::{CopiedLog, EndedLog};
 
-/// Up to where a backup has the log.
+/// The end of the log in a backup.
 #[derive(Default)]
 pub(super) struct LogCopied {
     /// The last generation.

@@ -1,4 +1,4 @@
-//! The directory of a backup: what may be there, and how the new backup takes the place of the one before.
+//! The directory of a backup: its permitted contents, and the replacement of the previous backup.
 
 use std::io;
 use std::path::Path;
@@ -27,20 +27,20 @@ use crate::image::leftovers::read_image;
 /// Says that the first backup in a directory is under way, or was interrupted: the identity of its database.
 const BEGUN: &str = "BACKUP";
 
-/// The backup that is there already.
+/// The present backup.
 pub(super) struct BackupBefore {
     pub(super) manifest: Manifest,
     pub(super) mark: BackupMark,
     pub(super) list: Option<ImageList>,
 }
 
-/// Where a backup goes. Other processes are kept out.
+/// The destination of a backup. Other processes are locked out.
 pub(super) struct Destination<'a> {
     pub(super) disk: &'a Arc<dyn Disk>,
     pub(super) dir: &'a Path,
     pub(super) before: Option<BackupBefore>,
     earlier: Vec<EarlierBackup>,
-    /// For how long those are kept that have been taken; none if there are to be none.
+    /// How long earlier backups are kept; `None`: none are.
     keep: Option<Duration>,
     _lock: DirLock,
 }
@@ -87,12 +87,13 @@ impl<'a> Destination<'a> {
         self.keep.is_some_and(|longest| !longest.is_zero())
     }
 
-    /// The earlier backups that are there, oldest first.
+    /// The present earlier backups, oldest first.
     pub(super) fn earlier(&self) -> &[EarlierBackup] {
         &self.earlier
     }
 
-    /// Takes a new or empty directory for what is to be restored from this source, or one in which that was interrupted.
+    /// Opens a new or empty directory for a restore from this source, or one in which that was
+    /// interrupted.
     ///
     /// # Errors
     /// [`BackupError`], if it holds anything else.
@@ -125,8 +126,8 @@ impl<'a> Destination<'a> {
         (latest_ms > now_ms).then(|| Duration::from_millis(latest_ms - now_ms))
     }
 
-    /// Makes what was copied the backup, once all of it is durable. The one before becomes an earlier one, if such are kept and
-    /// the new one does not have all of it. Returns how many are kept.
+    /// Installs the copy as the backup, once all of it is durable. The previous one becomes an
+    /// earlier one, if such are kept and the new one does not cover it. Returns how many are kept.
     ///
     /// # Errors
     /// [`BackupError::Device`], [`BackupError::DiskFull`]: if the very last step has failed, either backup may be there.
@@ -143,8 +144,8 @@ impl<'a> Destination<'a> {
         self.step_back(manifest)?;
         let written = manifest.write(disk, dir);
         written.map_err(|error| BackupError::device(&Manifest::path(dir), error))?;
-        // From here on it is the new one, whatever can be removed.
-        // Where they cannot be removed, their files stay, and the next backup tries again.
+        // From here on the backup is the new one, even if removals fail. Files that cannot be
+        // removed stay, and the next backup retries.
         let taken_at_ms = manifest.backup.as_ref().map_or(0, |mark| mark.taken_at_ms);
         if let Ok(is_any_removed) = self.remove_older(taken_at_ms) {
             self.clean_up(manifest, is_other_image || is_any_removed)?;
@@ -199,7 +200,7 @@ impl<'a> Destination<'a> {
         Ok(())
     }
 
-    /// Gives files that only the backup before names their first names, durably.
+    /// Gives files that only the previous backup names their first names, durably.
     fn step_back(&self, manifest: &Manifest) -> Result<(), BackupError> {
         let Some(before) = &self.before else {
             return Ok(());

@@ -10,7 +10,7 @@ use crate::backup::options_and_reports::{BackupOptions, BackupProgress};
 use crate::error::Error;
 use crate::image::pace::{Pace, pause};
 
-/// Asks, waits and tells while files are copied.
+/// Checks for cancellation, limits the rate and reports progress while files are copied.
 pub(super) struct GoOn<'a> {
     options: &'a BackupOptions,
     /// Fails if the source is about to close.
@@ -35,7 +35,7 @@ impl<'a> GoOn<'a> {
         }
     }
 
-    /// Fails once the copying is to end.
+    /// Fails once the copy has to end.
     pub(super) fn check(&self) -> Result<(), BackupError> {
         if !self.process.is_current() {
             return Err(Error::Forked.into());

@@ -1,4 +1,5 @@
-//! The files that a new backup keeps of those before it: each has to be there, with its length, before anything is copied.
+//! The files that a new backup keeps from earlier ones: each has to exist, with its length, before
+//! any file is copied.
 //!
 //! A backup does not copy the files that it keeps again, so the loss of one would go unnoticed.
 //! Names and lengths, and the headers of log files, are checked each time; contents are checked
@@ -38,12 +39,12 @@ struct Kept {
 struct KeptGeneration {
     /// From where the oldest backup has it to where the last one does.
     info: GenerationInfo,
-    /// The last log file of each stream; nothing where the backup does not say it.
+    /// The last log file of each stream; `None` if the backup does not record it.
     last_files: Option<Vec<u64>>,
 }
 
-/// Fails if a file is not there, or not as long as it was, that the directory has and the new backup does not copy. `verifies`:
-/// or has other contents.
+/// Fails if a file that the new backup keeps is missing or has another length. With `verifies`,
+/// also if its contents differ.
 ///
 /// # Errors
 /// [`BackupError::KeptFile`]; [`BackupError::KeptRows`], [`BackupError::KeptLog`] where contents are read; those of reading image

@@ -31,7 +31,7 @@ pub(crate) struct Source<'a> {
 }
 
 impl<'a> Source<'a> {
-    /// The database that this manifest describes. To be called while no table can be dropped.
+    /// The database that this manifest describes. No table may be dropped during the call.
     ///
     /// # Errors
     /// [`BackupError::SharedDevice`]; [`BackupError::Segment`] if a segment is missing; [`BackupError::Device`].
@@ -71,7 +71,7 @@ impl<'a> Source<'a> {
         self.segments.get(&segment.file)
     }
 
-    /// Why a file could not be read, or is not what it has to be.
+    /// Why a file could not be read, or is invalid.
     pub(super) fn unreadable(
         &self,
         path: &Path,
