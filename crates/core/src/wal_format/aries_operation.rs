@@ -1,4 +1,4 @@
-//! One operation of a transaction as the log has it, where operations are logged one by one.
+//! The log record of one operation of a transaction, where operations are logged one by one.
 //!
 //! ```text
 //!   BEGIN  = 1
@@ -36,7 +36,7 @@ const ABORT: u8 = 5;
 const HAS_BEFORE: u32 = 1;
 const HAS_AFTER: u32 = 2;
 
-/// A key's value, before or after a change; nothing if the key is not there.
+/// A before- or after-image: a key's value, `None` if the key is absent.
 pub type Image<'a> = Option<&'a [u8]>;
 
 /// One log record of a transaction, where operations are logged.
@@ -50,7 +50,7 @@ pub enum Operation<'a> {
         xid: Lsn,
         /// The operation to be undone after this one; 0 for none.
         undo_next: Lsn,
-        /// Which table.
+        /// The table.
         table: TableId,
         /// The key.
         key: &'a [u8],
@@ -59,13 +59,13 @@ pub enum Operation<'a> {
         /// The after-image.
         after: Image<'a>,
     },
-    /// The transaction's last change that was not undone yet was undone.
+    /// Compensation (CLR): the transaction's last change that had not been undone was undone.
     Compensation {
         /// The transaction's number.
         xid: Lsn,
         /// The operation to be undone next; 0 for none.
         undo_next: Lsn,
-        /// Which table.
+        /// The table.
         table: TableId,
         /// The key.
         key: &'a [u8],
@@ -77,7 +77,7 @@ pub enum Operation<'a> {
         /// The transaction's number.
         xid: Lsn,
     },
-    /// All that the transaction had done is undone.
+    /// All changes of the transaction are undone.
     Abort {
         /// The transaction's number.
         xid: Lsn,

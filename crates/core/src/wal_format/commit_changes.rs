@@ -25,11 +25,11 @@ const DELETE: u8 = 2;
 /// One change of one key, as read back from the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Change<'a> {
-    /// Which table.
+    /// The table.
     pub table: TableId,
     /// The key.
     pub key: &'a [u8],
-    /// The new value; nothing if the key was deleted.
+    /// The new value; `None` if the key was deleted.
     pub value: Option<&'a [u8]>,
 }
 
@@ -134,7 +134,7 @@ impl<'a> Changes<'a> {
                     let value = value_bytes.map(|bytes| from.take(bytes)).transpose()?;
                     return Ok(Some(Change { table, key, value }));
                 }
-                // It stands alone, in the place of a commit.
+                // It stands alone, in place of a commit.
                 RESTORE_POINT => drop(from.take(RESTORE_POINT_BYTES - 1)?),
                 unknown => return Err(DecodeError::UnknownKind(unknown)),
             }

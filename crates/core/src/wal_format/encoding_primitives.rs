@@ -1,4 +1,4 @@
-//! The bytes of log records: numbers, lengths and padding, and how long records are.
+//! Encoding primitives of log records: numbers, lengths and padding, and the sizes of records.
 //!
 //! ```text
 //!   varint   = seven bits a byte, the lowest first; the top bit says that more follow
@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) const PADDING: u8 = 0;
 const PADDING_HEADER_BYTES: usize = 5;
 
-/// How many bytes a commit takes in the log.
+/// The size of commits in the log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RecordFormat {
     /// As few as possible.
@@ -63,7 +63,7 @@ impl<'a> Writer<'a> {
         self.at
     }
 
-    /// Nothing is missing.
+    /// Checks that the slice is full.
     pub(crate) fn end(self) {
         debug_assert_eq!(self.at, self.into.len());
     }
@@ -104,7 +104,7 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// Why the bytes of a log record make no sense.
+/// Why the bytes of a log record are invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
     /// They end in the middle of a change.

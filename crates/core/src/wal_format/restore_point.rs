@@ -1,4 +1,4 @@
-//! A restore point in the log: which state the database had at a time of the wall clock.
+//! A restore point in the log: the state of the database at a time of the wall clock.
 //!
 //! ```text
 //!   payload of a record = 6 | milliseconds since 1970, 8 | epoch, 8 | stamp, 8      little endian
@@ -16,8 +16,8 @@ pub(crate) const RESTORE_POINT_BYTES: usize = 25;
 /// A state to which a backup can be restored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RestorePoint {
-    /// The state has what commits with this stamp or a lower one have left: all that were acknowledged by the time, and
-    /// perhaps some that were acknowledged within moments after it.
+    /// The state has the commits with this stamp or a lower one: all that were acknowledged by the
+    /// time, and perhaps some that were acknowledged within moments after it.
     pub stamp: Stamp,
     /// The time, in milliseconds since 1970 began, in UTC, as the computer's clock showed it.
     pub time_ms: u64,
@@ -28,9 +28,10 @@ pub struct RestorePoint {
 
 impl RestorePoint {
     /// The states that a database had at a time, of points in the order in which they were made, as
-    /// [`Builder::restore_points_of`](crate::Builder::restore_points_of) returns them: each last point at or before the time that
-    /// a later one follows. None if all are later. **More than one if the clock was set back**, so that it showed the time more
-    /// than once: which one is meant, no program can know.
+    /// [`Builder::restore_points_of`](crate::Builder::restore_points_of) returns them: each last
+    /// point at or before the time that a later one follows. None if all are later. **More than one
+    /// if the clock was set back**, so that it showed the time more than once: no program can know
+    /// which one is meant.
     #[must_use]
     pub fn at_time(points: &[Self], time_ms: u64) -> Vec<Self> {
         let is_by_then = |point: &Self| point.time_ms <= time_ms;

@@ -1,6 +1,6 @@
-//! The transaction table of ARIES, as it follows a log from its beginning: transactions that have begun and not
-//! ended, and their changes that are not undone. A reader of operations in the order of their LSNs passes them to the
-//! table, which says whether each follows from those before it.
+//! The transaction table of ARIES, as it follows a log from its beginning: transactions that have
+//! begun and not ended, and their changes that are not undone. A reader of operations in the order
+//! of their LSNs passes them to the table, which checks whether each follows from those before it.
 //!
 //! Paper: pwal §5.3, §5.6
 
@@ -126,7 +126,8 @@ impl<T> TransactionTable<T> {
         self.live.is_empty()
     }
 
-    /// All that is to be undone, the last change first, with the number of the transaction that made it.
+    /// All changes that have to be undone, the last one first, with the number of the transaction
+    /// that made it.
     pub(crate) fn into_losses(self) -> impl Iterator<Item = (Lsn, T)> {
         let losers = self.live.into_iter();
         let mut changes: Vec<_> = losers
@@ -209,7 +210,7 @@ mod tests {
 
     #[test]
     fn transactions_from_before_the_log_are_passed_over() {
-        // Of transaction 1, the log has no beginning; transaction 2 has the LSN 1 here.
+        // The log lacks the beginning of transaction 1; transaction 2 has the LSN 1 here.
         let operations = [BEGIN, update(1, 0), END];
         assert_eq!(follow_from(2, &operations[..2]).unwrap(), [2]);
         assert!(follow_from(2, &operations).unwrap().is_empty());
