@@ -491,7 +491,7 @@ impl ImageLoader {
         }
     }
 
-    /// A table cannot be loaded, or the loading was stopped.
+    /// A table cannot be loaded. Does nothing if the loading was stopped.
     fn fail(&self, number: usize, why: impl FnOnce(&UnloadedTable) -> OpenError) {
         let mut contents = self.tables[number].contents.lock();
         let table = match &*contents {
