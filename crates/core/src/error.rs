@@ -1,6 +1,6 @@
 //! Errors, grouped by what the caller does next.
 //!
-//! - [`Error`] ends a transaction. [`Error::is_retryable`] says whether running it again can help;
+//! - [`Error`] ends a transaction. [`Error::is_retryable`] says whether a retry can succeed;
 //!   [`Error::OutcomeUnknown`] is never retryable, because the transaction may have committed.
 //! - [`OpenError`] means that a database could not be opened; nothing that it holds was lost.
 
@@ -15,7 +15,7 @@ pub use crate::open_error::OpenError;
 
 debug_as_sentence!(Error);
 
-/// Why a transaction did not commit, or is not known to have committed.
+/// Why a transaction did not commit, or why its outcome is unknown.
 #[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -34,9 +34,10 @@ pub enum Error {
         /// The conflict that ended the last attempt.
         last: Conflict,
     },
-    /// A transaction waited for a lock for as long as [`Builder::lock_wait_max`](crate::Builder::lock_wait_max)
-    /// allows. Nothing was changed. Another transaction has the lock, perhaps one that is open and idle: find
-    /// and end it, and run this one again.
+    /// A transaction waited for a lock for as long as
+    /// [`Builder::lock_wait_max`](crate::Builder::lock_wait_max) allows. Nothing was changed.
+    /// Another transaction holds the lock, perhaps one that is open and idle: find and end it, and
+    /// retry this one.
     #[error(
         "waited {waited_ms} ms for a lock that another transaction holds; end the one that is open and idle, or wait \
          longer with Builder::lock_wait_max"
@@ -50,18 +51,19 @@ pub enum Error {
     #[error("transaction aborted: {0}")]
     Aborted(String),
     /// The body of a transaction has run another one of the same database on the same thread, by
-    /// [`Database::transact`](crate::Database::transact) or any of its kind, a [`Session`](crate::Session), a task or
-    /// [`Database::load`](crate::Database::load). The inner one was not run: the outer body is run again after a conflict, and
-    /// would commit it each time. Give the outer [`Transaction`](crate::Transaction) to what is called; or run the inner one
-    /// before or after. One that is to commit whatever becomes of the outer one is begun with
-    /// [`Database::begin`](crate::Database::begin).
+    /// [`Database::transact`](crate::Database::transact) or any of its kind, a
+    /// [`Session`](crate::Session), a task or [`Database::load`](crate::Database::load). The inner
+    /// one was not run: the outer body is retried after a conflict, and would commit it each time.
+    /// Pass the outer [`Transaction`](crate::Transaction) to the functions that it calls; or run
+    /// the inner one before or after. A transaction that has to commit independently of the outer
+    /// one is begun with [`Database::begin`](crate::Database::begin).
     #[error(
         "a transaction was nested in the body of another one of the same database, which may run again: give the outer \
          transaction to what is called in the body, run the inner one before or after, or begin it with Database::begin; in a \
          body, do not wait in an executor that runs other tasks on the same thread meanwhile"
     )]
     NestedTransaction,
-    /// An insert found its key present. The transaction can go on.
+    /// An insert found its key present. The transaction can continue.
     #[error("table {table:?} already holds the key {key}; put replaces its value")]
     Duplicate {
         /// The table's name.
@@ -69,7 +71,7 @@ pub enum Error {
         /// The key, as bytes in hexadecimal.
         key: String,
     },
-    /// A key is longer than a table can hold. The transaction can go on.
+    /// A key is longer than a table can hold. The transaction can continue.
     #[error(
         "a key of {len_bytes} bytes is too long for table {table:?}: at most {max_bytes}; use a shorter one, such as a hash \
          of it"
@@ -82,7 +84,7 @@ pub enum Error {
         /// The longest key that fits.
         max_bytes: usize,
     },
-    /// A key does not have the one length that the table's keys have. The transaction can go on.
+    /// A key does not have the fixed length of the table's keys. The transaction can continue.
     #[error("table {table:?} has keys of 8 bytes, not of {len_bytes}")]
     KeyLength {
         /// The table's name.
@@ -90,7 +92,7 @@ pub enum Error {
         /// The length of the key.
         len_bytes: usize,
     },
-    /// A value is longer than a table can hold. The transaction can go on.
+    /// A value is longer than a table can hold. The transaction can continue.
     #[error(
         "a value of {len_bytes} bytes is too long for table {table:?}: at most {max_bytes}; split it over several keys"
     )]
@@ -102,8 +104,8 @@ pub enum Error {
         /// The longest value that fits.
         max_bytes: usize,
     },
-    /// A value says that it has no encoding: one that serde's traits cannot write, most often. The transaction can go
-    /// on.
+    /// A value has no encoding: usually one that serde's traits cannot write. The transaction can
+    /// continue.
     #[error("a value for table {table:?} cannot be encoded: {why}")]
     Unencodable {
         /// The table's name.
@@ -111,7 +113,7 @@ pub enum Error {
         /// Why not.
         why: String,
     },
-    /// The bytes of a value are not what the table's value type writes.
+    /// The bytes of a value are not an encoding of the table's value type.
     #[error(
         "a value in table {table:?} cannot be read as {expected}: {len_bytes} bytes; it was written by another program, or \
          by a type of that name with other fields, and is read by that"
@@ -119,13 +121,13 @@ pub enum Error {
     Undecodable {
         /// The table's name.
         table: String,
-        /// The type that was asked for.
+        /// The requested type.
         expected: String,
         /// The length of the value.
         len_bytes: usize,
     },
-    /// An amount was to be added ([`Transaction::add`](crate::Transaction::add)), and the sum is beyond what the
-    /// table's values can say. Nothing was changed.
+    /// An amount was to be added ([`Transaction::add`](crate::Transaction::add)), and the sum
+    /// overflows the table's value type. Nothing was changed.
     #[error(
         "adding to a value in table {table:?} goes beyond what {expected} can say; keep it in a wider type, such as i128"
     )]
@@ -140,9 +142,9 @@ pub enum Error {
     /// until the database is opened again; a hash index has room for any number of keys, see
     /// [`Builder::table_index`](crate::Builder::table_index).
     ///
-    /// After an insert, or after a put that follows a savepoint, the transaction can go on. Any other
-    /// [`put`](crate::Transaction::put) takes the key unseen: what the transaction does next fails, in the end
-    /// its commit, and nothing is changed.
+    /// After an insert, or after a put that follows a savepoint, the transaction can continue. Any
+    /// other [`put`](crate::Transaction::put) is deferred and does not check the key: a later call
+    /// of the transaction fails, at the latest its commit, and nothing is changed.
     #[error(
         "table {table:?} has no room for another key: its index has used all of its page numbers; open the database \
          again, which frees those of deleted keys, or with another index for it (Builder::table_index)"
@@ -177,15 +179,17 @@ pub enum Error {
          Database::drop_table), or free some room on the disk, and run it again"
     )]
     DiskFull(#[source] LogError),
-    /// The next log file could not be made: there is no right to write, no file descriptor or memory left, or the file system is
-    /// mounted to be read alone. Nothing was changed. When the cause has gone, commits are accepted again.
+    /// The next log file could not be created: the process has no permission to write, no file
+    /// descriptor or memory left, or the file system is mounted read-only. Nothing was changed.
+    /// Once the cause is removed, commits are accepted again.
     #[error(
         "the log cannot go on, for its next file cannot be made; nothing was changed: remove the cause, and run it again"
     )]
     NoLogFile(#[source] LogError),
-    /// The view has ended: what transactions have overwritten since it was opened, and was kept for it and others, took
-    /// more memory than [`Builder::view_bytes_max`](crate::Builder::view_bytes_max). Nothing else was harmed: open another
-    /// view, and read it faster, or raise the limit.
+    /// The view has expired: the versions that transactions have overwritten since it was opened,
+    /// and that were kept for it and others, took more memory than
+    /// [`Builder::view_bytes_max`](crate::Builder::view_bytes_max). No transaction is affected:
+    /// open another view, and read it faster, or raise the limit.
     #[error(
         "the view has ended, for what was kept for views took more than {bytes_max} bytes; open another one and read it in \
          less time, or raise Builder::view_bytes_max"
@@ -198,8 +202,8 @@ pub enum Error {
     /// transaction can commit; open the database again to recover.
     #[error("the log has failed; open the database again to recover")]
     LogFailed(#[source] LogError),
-    /// The log failed while it held this transaction: it may or may not have survived. Open the
-    /// database again and look; never just run the transaction again.
+    /// The log failed while it held this transaction: it may or may not have survived. Reopen the
+    /// database and check; never simply retry the transaction.
     #[error(
         "it is not known whether the transaction committed, for the log failed; open the database again and look, before \
          it is run again"
@@ -212,8 +216,8 @@ pub enum Error {
          new one"
     )]
     StampsExhausted,
-    /// A savepoint of another transaction, or one that was itself taken back. Nothing was taken back;
-    /// the transaction can go on.
+    /// A savepoint of another transaction, or one that was itself rolled back. No write was rolled
+    /// back; the transaction can continue.
     #[error(
         "the savepoint is not one that this transaction can return to: it is another's, or was taken back itself; take one \
          in this transaction"
@@ -278,8 +282,8 @@ pub enum Error {
     /// The database was closed. Nothing was changed.
     #[error("the database is closed; open it again")]
     Closed,
-    /// The database was opened to be read alone ([`Builder::open_read_only`](crate::Builder::open_read_only)). Nothing
-    /// was changed.
+    /// The database was opened read-only
+    /// ([`Builder::open_read_only`](crate::Builder::open_read_only)). Nothing was changed.
     #[error("the database was opened to be read alone; open it with Database::open to change it")]
     ReadOnly,
     /// The table exists with other key or value types, or with types of these names that have another shape. A value
@@ -297,10 +301,10 @@ pub enum Error {
         /// The types that were requested.
         expected: String,
     },
-    /// The table was dropped or cleared after this handle was got, or is about to be. Nothing was changed. If there is
-    /// a table of that name, [`Database::table`](crate::Database::table) gives a handle of it. A
-    /// [view](crate::Database::view) that was opened before reads the table as it was, unless its files could not be opened in
-    /// time.
+    /// The table was dropped or cleared after this handle was created, or is about to be. Nothing
+    /// was changed. If a table of that name exists, [`Database::table`](crate::Database::table)
+    /// returns a handle of it. An earlier [view](crate::Database::view) reads the table as it was,
+    /// unless its files could not be opened in time.
     #[error(
         "table {table:?} was dropped or cleared, or is about to be; get its handle again if it is there"
     )]
@@ -322,13 +326,13 @@ pub enum Error {
     /// There is no table of this name.
     #[error("there is no table {table:?}")]
     NoSuchTable {
-        /// The name asked for.
+        /// The requested name.
         table: String,
     },
     /// There is a table of this name already. Nothing was changed.
     #[error("there is a table {table:?} already; drop it first, or use another name")]
     TableExists {
-        /// The name asked for.
+        /// The requested name.
         table: String,
     },
     /// The table was loaded into segments, see [`Database::load_sorted`](crate::Database::load_sorted). Its rows are read by
@@ -367,7 +371,8 @@ pub enum Error {
         /// The table's name.
         table: String,
     },
-    /// The table was loaded into segments, and could not be written to be used by transactions. It lies in them as before.
+    /// The table was loaded into segments, and could not be rewritten for use by transactions. It
+    /// stays in its segments.
     #[error(
         "table {table:?} cannot be taken from its segments into memory; nothing was changed, and it can be tried again"
     )]
@@ -384,9 +389,10 @@ pub enum Error {
         /// The table's name.
         table: String,
     },
-    /// The table's rows are still being read from the image, after an opening, and the transaction was run once only:
-    /// when this is returned, they are there. Nothing was changed. (Inside a body, pass it on:
-    /// [`Database::transact`](crate::Database::transact) waits for the table, and runs the body again.)
+    /// The table's rows are still being read from the image, after an opening, and the transaction
+    /// was run only once: when this is returned, the table is loaded. Nothing was changed. (Inside
+    /// a body, pass it on: [`Database::transact`](crate::Database::transact) waits for the table,
+    /// and retries.)
     #[error(
         "table {table:?} is being loaded after the opening; run the transaction again, as Database::transact does"
     )]
@@ -394,9 +400,9 @@ pub enum Error {
         /// The table's name.
         table: String,
     },
-    /// The table could not be loaded from the image after an opening: a file is damaged, most often. Nothing was changed.
-    /// Other tables are used as ever, and no checkpoint is taken; close the database, and restore that file from a backup. Or
-    /// drop the table.
+    /// The table could not be loaded from the image after an opening: usually because a file is
+    /// damaged. Nothing was changed. Other tables stay usable, but no checkpoint is taken; close
+    /// the database, and restore that file from a backup. Or drop the table.
     #[error(
         "table {table:?} cannot be used; close the database and restore the file from a backup, or drop the table"
     )]
@@ -407,8 +413,9 @@ pub enum Error {
         #[source]
         source: std::sync::Arc<OpenError>,
     },
-    /// The table's handle comes from another database, or from an earlier opening of this one. Get it
-    /// from this one, with [`Database::table`](crate::Database::table). The transaction can go on.
+    /// The table's handle comes from another database, or from an earlier opening of this one. Get
+    /// one from this database, with [`Database::table`](crate::Database::table). The transaction
+    /// can continue.
     #[error(
         "the handle of table {table:?} comes from another database; get it from this one, with Database::table"
     )]
@@ -430,7 +437,7 @@ pub enum Error {
     /// A table cannot have this name.
     #[error("{name:?} cannot name a table: {why}")]
     TableName {
-        /// The name asked for.
+        /// The requested name.
         name: String,
         /// The fault.
         why: &'static str,
@@ -445,7 +452,7 @@ pub enum Error {
     TableRoom {
         /// The table's name.
         table: String,
-        /// The room asked for.
+        /// The requested capacity.
         inline_bytes: usize,
         /// The most that a record can have.
         max_bytes: usize,
@@ -454,7 +461,8 @@ pub enum Error {
     /// database stays usable, and retries when the next checkpoint is due.
     #[error("no checkpoint was taken, and the database goes on without")]
     CheckpointFailed(#[source] std::sync::Arc<dyn std::error::Error + Send + Sync>),
-    /// The catalogue could not be written. A table was not created, or not dropped, cleared or renamed: it can be tried again.
+    /// The catalogue could not be written. A table was not created, or not dropped, cleared or
+    /// renamed: the call can be retried.
     #[error("cannot write the manifest {path}; {}", not_written(*is_in_doubt))]
     Manifest {
         /// The manifest's file.
@@ -543,8 +551,8 @@ pub enum Conflict {
     /// A record that was read has a newer version, or is about to get one.
     #[error("a record it read has changed")]
     ReadChanged,
-    /// It had a lock for which an older transaction waits, and would have had to wait itself (strict two-phase
-    /// locking): it was wounded to avoid a deadlock.
+    /// It held a lock for which an older transaction waits, and would have had to wait itself
+    /// (strict two-phase locking): it was wounded to avoid a deadlock.
     #[error("it had to give way to an older transaction")]
     Wounded,
     /// A key appeared in a range, or in the place of a missing key, that was read.
@@ -553,7 +561,7 @@ pub enum Conflict {
 }
 
 impl Error {
-    /// Whether nothing was changed and just running the transaction again can succeed.
+    /// Whether nothing was changed and a simple retry of the transaction can succeed.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         matches!(

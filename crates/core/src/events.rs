@@ -28,15 +28,15 @@ macro_rules! events {
 }
 
 events! {
-    /// A table is there.
+    /// A table was created.
     info table_created(table: &str) => "table created";
-    /// It is gone.
+    /// It was dropped.
     info table_dropped(table: &str) => "table dropped";
-    /// It is empty.
+    /// It was cleared.
     info table_cleared(table: &str) => "table cleared";
-    /// It has another name.
+    /// It was renamed.
     info table_renamed(table: &str, to: &str) => "table renamed";
-    /// It lies in segments.
+    /// It was loaded into segments.
     info table_loaded(table: &str, rows: u64) => "table loaded into segments";
     /// A table of the image can be used by transactions.
     info table_ready(table: &str) => "table loaded into memory";

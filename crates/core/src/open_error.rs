@@ -88,10 +88,10 @@ pub enum OpenError {
         /// The fault.
         why: String,
     },
-    /// A segment that was loaded is there, and the manifest does not name it: the manifest is older
-    /// than the segment. To open the database by it would forget the table. Nothing was changed.
-    /// Put the right manifest back; if this one is right nevertheless, as in a copy that was made
-    /// while a table was loaded, move the file away.
+    /// A segment that was loaded exists, and the manifest does not name it: the manifest is older
+    /// than the segment. An opening with it would lose the table. Nothing was changed. Put the
+    /// right manifest back; if this one is right nevertheless, as in a copy that was made while a
+    /// table was loaded, move the file away.
     #[error(
         "segment {file} was loaded and is not in the manifest, which is older: put the right MANIFEST back, or move \
          the file away if the table is to be forgotten"
@@ -100,8 +100,9 @@ pub enum OpenError {
         /// The segment's file.
         file: PathBuf,
     },
-    /// An image list is there, and the manifest does not name it: the manifest is older than the image, and what it would
-    /// read of the log may be gone. Nothing was changed. Put the right manifest back.
+    /// An image list exists, and the manifest does not name it: the manifest is older than the
+    /// image, and the log that it needs may have been removed. Nothing was changed. Put the right
+    /// manifest back.
     #[error(
         "image list {file} is not in the manifest, which is older: put the right MANIFEST back, or restore the database \
          from a backup"
@@ -135,7 +136,7 @@ pub enum OpenError {
         #[source]
         source: Box<SegmentError>,
     },
-    /// A file of the image is sound, and its rows are not those that the image list speaks of.
+    /// A file of the image is sound, but its rows are not those of the image list.
     #[error(
         "{path} does not have the rows of table {table:?} that the image list says, and nothing was changed: {why}; restore \
          the image from a backup"
@@ -161,12 +162,12 @@ pub enum OpenError {
     MissingCommits {
         /// The generation.
         generation: namiki_platform::Generation,
-        /// How many there have to be.
+        /// The number of commits that the log must have.
         expected: u64,
         /// How many were found.
         found: u64,
     },
-    /// A log record is whole but makes no sense: a bug, or a log that is not this database's.
+    /// A log record is whole but invalid: a bug, or a log that is not this database's.
     #[error(
         "the commit with {stamp} in {generation} of the log cannot be decoded: {why}; restore it from a backup"
     )]
@@ -212,10 +213,10 @@ pub enum OpenError {
         #[source]
         source: LogError,
     },
-    /// Settings that do not fit together.
+    /// The settings contradict each other.
     #[error("{0}")]
     Settings(String),
-    /// An index was chosen that this build was made without.
+    /// This build lacks the chosen index.
     #[error(transparent)]
     IndexNotInBuild(#[from] IndexNotInBuild),
     /// The recovery was interrupted, see [`Builder::interrupt`](crate::Builder::interrupt).

@@ -1,4 +1,4 @@
-//! How a database runs its transactions, as one value with one spelling.
+//! The protocol of a database, as one value with one spelling.
 //!
 //! ```text
 //!   S2PL(ELR)+PWAL(16)+ARIES
@@ -22,7 +22,7 @@ use namiki_platform::debug_as_sentence;
 
 pub use namiki_log::{Group, Layout};
 
-/// Which transactions may run at the same time.
+/// The concurrency control.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ConcurrencyControl {
@@ -39,8 +39,8 @@ impl ConcurrencyControl {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::TicToc, Self::Silo, Self::TwoPhase];
 
-    /// Whether the order of transactions is that of time: a transaction that had returned before another began is
-    /// before it. (External consistency.)
+    /// Strict serializability (external consistency): whether a transaction that had returned
+    /// before another began precedes it in the serial order.
     #[must_use]
     pub fn is_strict(self) -> bool {
         match self {
@@ -63,10 +63,11 @@ impl ConcurrencyControl {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WaitPolicy {
-    /// Wound-wait: it waits, and deadlocks are ruled out by age. An older transaction does not wait for a younger one
-    /// that waits itself, but *wounds* it: the younger one releases its locks and is retried. Transactions that take
-    /// their locks in the one order of all records, like those that [lock all keys up
-    /// front](crate::Transaction::lock_all), wait for each other without that.
+    /// Wound-wait: it waits, and deadlocks are ruled out by age. An older transaction does not wait
+    /// for a younger one that waits itself, but *wounds* it: the younger one releases its locks and
+    /// is retried. Transactions that take their locks in the global order of records, like those
+    /// that [lock all keys up front](crate::Transaction::lock_all), wait for each other without
+    /// that.
     #[default]
     WoundWait,
     /// It ends with a conflict immediately. A transaction that [`transact`](crate::Database::transact) retries
@@ -78,14 +79,14 @@ pub enum WaitPolicy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LockRelease {
-    /// After its log record is durable (NLR). Nothing that is not durable is ever read.
+    /// After its log record is durable (NLR). Only durable versions are ever read.
     Normal,
     /// As soon as its log record is in the buffer (ELR). A commit is acknowledged when every
     /// earlier log sequence number is durable too.
     Early,
-    /// As soon as its log record is in the buffer (EPOCH). No log sequence number is drawn: a commit is
-    /// acknowledged when everything of its epoch and of those before is durable too, or, if it has read
-    /// nothing that is not durable, with its own group.
+    /// As soon as its log record is in the buffer (EPOCH). No log sequence number is drawn: a
+    /// commit is acknowledged when all commits of its epoch and of earlier ones are durable too,
+    /// or, if it has read only durable versions, with its own group.
     EpochEarly,
 }
 
@@ -93,7 +94,8 @@ pub enum LockRelease {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LogStyle {
-    /// Its changes, at the commit, in one piece. Nothing of a transaction that does not commit is ever logged.
+    /// Its changes, at the commit, in one piece. A transaction that does not commit is never
+    /// logged.
     #[default]
     Redo,
     /// Each operation when it is done, with its before-image (ARIES). Records change in place,
@@ -122,7 +124,7 @@ pub enum Logging {
 /// The protocol of a database: concurrency control, lock release, log layout, group and logging style.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProtocolSpec {
-    /// Which transactions may run at the same time.
+    /// The concurrency control.
     pub concurrency: ConcurrencyControl,
     /// When locks are released.
     pub release: LockRelease,
@@ -153,7 +155,7 @@ impl ProtocolSpec {
         }
     }
 
-    /// Why the parts do not go together, if they do not.
+    /// Why the parts are incompatible, if they are.
     #[must_use]
     pub fn contradiction(&self) -> Option<&'static str> {
         let layout = match self.logging {

@@ -12,13 +12,13 @@ debug_as_sentence!(QueryError);
 #[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum QueryError {
-    /// The plan makes no sense, or what queries run on could not be had.
+    /// The plan is invalid, or the executor of queries could not be started.
     #[error(transparent)]
     Exec(#[from] ExecError),
     /// A segment of a table cannot be read.
     #[error("cannot open a segment")]
     Segment(#[from] SegmentError),
-    /// Segments of a table contradict what the manifest says of them.
+    /// Segments of a table contradict the manifest.
     #[error(
         "the segments of table {table:?} are none of this manifest: {why}; restore both from one backup"
     )]
@@ -33,7 +33,7 @@ pub enum QueryError {
     UnknownTable {
         /// The name.
         table: String,
-        /// The tables that there are for this query.
+        /// The tables that this query can read.
         known: Vec<String>,
     },
     /// The table is in memory, and its columns have no names: give them to the query with
@@ -43,7 +43,7 @@ pub enum QueryError {
         /// The table's name.
         table: String,
     },
-    /// Queries cannot read the table so.
+    /// Queries cannot read the table in this way.
     #[error("table {table:?} cannot be read by a query so: {why}")]
     NotQueryable {
         /// The table's name.

@@ -1,4 +1,4 @@
-//! Threads have numbers, by which what they would share is spread among them.
+//! Thread numbers, by which data that threads would share is sharded.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
