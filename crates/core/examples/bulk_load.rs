@@ -1,7 +1,8 @@
 //! Many rows in batches, resumed where it stopped: `cargo run --release -p namiki --example bulk_load`
 //!
-//! `Database::load` takes rows from an iterator, of any number. Each batch is a transaction, the load as a whole is not: what
-//! has been loaded before it stops is there, and the error says up to which row.
+//! `Database::load` takes rows from an iterator, of any number. Each batch is a transaction, the
+//! load as a whole is not: rows that were loaded before it stops stay, and the error says up to
+//! which row.
 #![allow(clippy::print_stdout, reason = "it is a program")]
 
 use std::error::Error as StdError;
@@ -23,7 +24,7 @@ fn source(behind: Option<u64>, rows: u64) -> impl Iterator<Item = Result<(u64, S
 fn main() -> Result<(), Box<dyn StdError>> {
     let db = Database::open("bulk")?;
     let table = db.table::<u64, String>("rows")?;
-    // If the program was killed in the middle, the rows that are there are passed over.
+    // If the program was killed in the middle, the rows that exist are skipped.
     let options = BatchLoadOptions::default()
         .batch_rows(1_000)
         .existing(ExistingRows::Keep);

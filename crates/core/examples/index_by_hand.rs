@@ -1,8 +1,9 @@
 //! Indexes by hand: `cargo run -p namiki --example index_by_hand`
 //!
-//! An index is a table from what is looked for to the key of the row. It is changed in the transaction that changes the row,
-//! and so it is never behind: not for another thread, and not after a crash. Every change goes through two functions, `put`
-//! and `remove`: they are the only ones that write any of the three tables.
+//! An index is a table from the search key to the key of the row. It is changed in the transaction
+//! that changes the row, so it is never stale: not for another thread, and not after a crash. Every
+//! change goes through two functions, `put` and `remove`: they are the only ones that write any of
+//! the three tables.
 #![allow(clippy::print_stdout, reason = "it is a program")]
 
 use std::error::Error as StdError;
@@ -108,7 +109,7 @@ impl Members {
         })
     }
 
-    /// Whether the indexes say what the members do: what a test of a program asks.
+    /// Whether the indexes agree with the members: a check for a program's tests.
     fn is_consistent(&self) -> Result<bool, Error> {
         self.db.transact(|tx| {
             let members = tx.scan(&self.members, ..)?;

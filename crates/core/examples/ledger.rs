@@ -1,6 +1,7 @@
 //! A ledger: accounts, payments, an index by hand, and messages to be sent. `cargo run -p namiki --example ledger`
 //!
-//! Keys and values are types of its own. Payments are refused if there is not enough, and then nothing of them happens.
+//! Keys and values are types of its own. A payment without sufficient funds is refused and changes
+//! nothing.
 #![allow(clippy::print_stdout, reason = "it is a program")]
 
 use std::error::Error as StdError;
