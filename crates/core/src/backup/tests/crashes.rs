@@ -16,7 +16,7 @@ const SPECS: [&str; 6] = [
     "S2PL(ELR)+PWAL(16)+ARIES",
 ];
 
-/// A database with a backup, and changes since, some of which a checkpoint has taken in.
+/// A database with a backup and later changes, some of which a checkpoint has written.
 struct Changed {
     spec: ProtocolSpec,
     disk: SimDisk,
@@ -99,7 +99,7 @@ fn a_crash_with_a_new_generation_leaves_exactly_one_backup() {
     assert!(met[0] > 100 && met[1] > 20, "{met:?}");
 }
 
-/// Counts the states that were met.
+/// Counts the states that occurred.
 fn crash_everywhere(changed: &Changed, seed: u64, met: &mut [u32; 2]) {
     let Changed { spec, disk, .. } = changed;
     let begin = disk.events();
@@ -122,7 +122,7 @@ fn crash_everywhere(changed: &Changed, seed: u64, met: &mut [u32; 2]) {
             met[state] += 1;
             match random.below(16) {
                 0 => {
-                    // The next backup has what the database has, and leaves nothing else behind.
+                    // The next backup has the contents of the database, and no other files.
                     let db = builder(*spec, &crashed).open(DIR).unwrap();
                     back_up(&db, &crashed).unwrap();
                     assert_eq!(changed.state_of(&crashed, &what), 1, "{spec}, {what}");
@@ -152,7 +152,7 @@ fn goes_on_from(changed: &Changed, crashed: &SimDisk, state: usize, what: &str) 
     }
 }
 
-/// Files of the backup that belong to nothing that it names.
+/// Files of the backup that it does not name.
 fn left_over(disk: &SimDisk) -> Vec<String> {
     let manifest = Manifest::read(disk, Path::new(COPY)).unwrap().unwrap();
     let (_, survey) = read_image(disk, Path::new(COPY), &manifest).unwrap();
@@ -189,7 +189,7 @@ fn a_failing_device_leaves_exactly_one_backup() {
                 let state = changed.state_of(disk, &what);
                 match done {
                     Ok(_) => assert_eq!(state, 1, "{spec}, {what}"),
-                    // The database's own log can be what has failed.
+                    // The database's own log may have failed.
                     Err(BackupError::Database(_)) => continue,
                     Err(BackupError::DiskFull { path, .. }) if kind == ErrorKind::StorageFull => {
                         assert!(path.starts_with(COPY), "{what}");

@@ -123,7 +123,7 @@ fn each_point_since_then_can_be_restored() {
         let read = copied(spec, disk, ReplayOrder::Merge);
         assert_eq!(read, contents(&followed.db), "{spec}");
 
-        // The last one alone, and nothing of the others is left.
+        // Only the last one remains, and no file of the others.
         let before = files(&followed.disk);
         let report = followed.back_up(Duration::ZERO);
         assert_eq!((kept, report.earlier_kept), (3, 0), "{spec}");
@@ -140,7 +140,7 @@ fn each_point_since_then_can_be_restored() {
     }
 }
 
-/// Which of the earlier backups go, and that nothing goes that one of the others needs.
+/// The right earlier backups are removed, and no file that another one needs.
 #[test]
 fn a_crash_takes_away_no_point_that_is_kept() {
     let (mut listed, mut gone) = (0, 0);
@@ -188,7 +188,7 @@ fn a_crash_takes_away_no_point_that_is_kept() {
     assert!(listed > 1000 && gone > 10, "{listed}, {gone}");
 }
 
-/// The room of what is too old by now is the next backup's.
+/// The next backup gets the space of backups that are too old by now.
 #[test]
 fn a_full_directory_gives_up_what_is_too_old() {
     let spec = "TT(EPOCH)+PWAL(auto)".parse().unwrap();
@@ -306,7 +306,7 @@ fn a_directory_that_keeps_earlier_ones_is_not_written_otherwise() {
     followed.check(&followed.disk, points[0], "refused");
 }
 
-/// A table that was dropped is there again as of a point before that.
+/// A dropped table exists again in a restore to an earlier point.
 #[test]
 fn a_dropped_table_comes_back_with_an_earlier_backup() {
     for spec in ["TT(EPOCH)+PWAL(auto)", "TT(NLR)+PWAL(4)"] {

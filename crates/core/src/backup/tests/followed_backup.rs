@@ -1,4 +1,5 @@
-//! A backup that follows a database has each point before the log goes that it is in, and is in no checkpoint's way.
+//! A backup that follows a database has each point before the log with it is freed, and delays no
+//! checkpoint.
 
 use std::num::NonZeroU64;
 use std::sync::atomic::AtomicUsize;
@@ -12,7 +13,8 @@ use crate::wal_format::restore_point::RestorePoint;
 
 const HOUR: Duration = Duration::from_hours(1);
 
-/// A database with a backup that follows it onto another disk: taken at the opening, and then before checkpoints alone.
+/// A database with a backup that follows it onto another disk: taken at the opening, and then only
+/// before checkpoints.
 fn followed(spec: ProtocolSpec, disk: &SimDisk, copies: &SimDisk) -> Database {
     let disk_of_copies: Arc<dyn Disk> = Arc::new(copies.clone());
     let options = BackupOptions::default().disk(disk_of_copies).keep(HOUR);
@@ -45,7 +47,7 @@ fn restored(spec: ProtocolSpec, copies: &SimDisk, stamp: Stamp) -> Contents {
     contents(&with_points(spec, &disk).open_read_only(DIR).unwrap())
 }
 
-/// Ends what runs until this is set, also after a panic.
+/// Stops the threads that run until this is set, also after a panic.
 struct SetWhenDropped<'a>(&'a AtomicBool);
 
 impl Drop for SetWhenDropped<'_> {
@@ -270,7 +272,7 @@ fn a_close_tells_that_the_backup_is_behind() {
     assert_eq!(copied(spec, &copies, ReplayOrder::Merge), expected);
 }
 
-/// A child that is forked during the last backup has to find the lock, so as to give it up.
+/// A child that is forked during the last backup must be able to release the lock.
 #[test]
 fn the_lock_stays_where_it_is_during_the_last_backup() {
     let spec = "TT(EPOCH)+PWAL(auto)".parse().unwrap();

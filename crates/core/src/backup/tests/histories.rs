@@ -115,7 +115,8 @@ fn backups_of_many_openings_are_incremental() {
     }
 }
 
-/// The other one is asked for another directory, and so is each that takes its turn after the other one.
+/// The other database is refused with a request for another directory, and so is each one that
+/// follows the other.
 #[test]
 fn two_continuations_do_not_take_turns() {
     let spec = "TT(NLR)+PWAL(4)".parse().unwrap();
@@ -164,13 +165,13 @@ fn leftovers_of_an_interrupted_foreign_backup_are_passed_over() {
     for at in begin..copies.events() {
         let left = copies.crash_image(at, Loss::None);
         match own.backup_with(COPY, &on(&left)) {
-            // It came to its end.
+            // It was completed.
             Err(BackupError::OtherHistory { .. }) => continue,
             done => drop(done.unwrap()),
         }
         let found = copied(spec, &left, ReplayOrder::HighestStamp);
         assert_eq!(found, contents(&own), "{}", copies.describe(at));
-        // Written, it opens: nothing of the other's log is left.
+        // Once written, it opens: no file of the other's log remains.
         let opened = builder(spec, &left).open(COPY).unwrap();
         put(&opened, 1, b"on");
         opened.close().unwrap();
@@ -202,7 +203,7 @@ fn leftovers_of_an_interrupted_restore_are_passed_over() {
     for at in 0..to.events() {
         let left = to.crash_image(at, Loss::None);
         match builder(spec, &early).restore(DIR, COPY, &on(&left)) {
-            // The other one came to its end.
+            // The other one was completed.
             Err(BackupError::NotEmpty { .. }) if at > 0 => continue,
             done => drop(done.unwrap()),
         }

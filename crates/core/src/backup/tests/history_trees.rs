@@ -1,4 +1,5 @@
-//! Copies of one database at random moments, all of which go on and are backed up into one directory at random.
+//! Copies of one database at random moments: all are written further, and are backed up into one
+//! directory at random.
 
 use super::*;
 
@@ -9,11 +10,11 @@ struct Branch {
     db: Option<Database>,
     /// How often it was changed.
     changes: u64,
-    /// The branches that it was copied from, and how far each was then.
+    /// The branches that it was copied from, and the state of each at that moment.
     copied_from: Vec<(usize, Done)>,
 }
 
-/// How far a branch is: how often it was changed, and how many steps all of them had taken.
+/// The state of a branch: the number of its changes, and the number of steps of all branches.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Done {
     changes: u64,

@@ -1,4 +1,4 @@
-//! A directory that has lost a file of its backup is not called a backup again.
+//! A directory that has lost a file of its backup is refused for the next backup.
 
 use super::*;
 use crate::backup::error::KeptFileFault;
@@ -73,7 +73,7 @@ impl BackedUp {
         files.flatten().map(|it| (it.path, it.len_bytes)).collect()
     }
 
-    /// Makes a file shorter, or takes it away.
+    /// Truncates a file, or removes it.
     fn cut(&self, path: &Path, len_bytes: Option<u64>) -> Vec<u8> {
         let bytes = self.copies.read(path).unwrap();
         self.copies.remove(path).unwrap();
@@ -133,7 +133,7 @@ fn a_missing_or_shortened_file_is_named() {
     }
 }
 
-/// Where nothing is missing, only reading all tells.
+/// If no file is missing, only a full verification detects the damage.
 #[test]
 fn a_damaged_file_is_found_where_contents_are_verified() {
     for keep in [None, Some(HOUR)] {

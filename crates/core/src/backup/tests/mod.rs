@@ -115,7 +115,7 @@ impl History {
         contents
     }
 
-    /// Commits this, again after each conflict, without waiting until it is durable.
+    /// Commits this, with retries after conflicts, without waiting until it is durable.
     fn commit(&self, session: &mut Session, table: &Values, written: &Written) {
         loop {
             let done = session.try_transact_async(|tx| {
@@ -123,7 +123,7 @@ impl History {
                 for (key, value) in written {
                     let is_written = match value {
                         Some(value) => tx.put(table, key, value).map(|()| true)?,
-                        // One of a key that is not there writes nothing.
+                        // A deletion of an absent key writes nothing.
                         None => tx.delete(table, key)?,
                     };
                     if is_written {

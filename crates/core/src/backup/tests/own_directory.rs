@@ -1,4 +1,4 @@
-//! A copy of a directory is never made in the directory itself, whatever the way that leads there is called.
+//! A directory is never copied into itself, whatever path leads there.
 
 use std::fs;
 use std::os::unix::fs::symlink;

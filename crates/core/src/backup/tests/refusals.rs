@@ -1,4 +1,4 @@
-//! Backups that are refused: damage is named, and nothing is overwritten that is no backup of the database.
+//! Refused backups: damage is reported, and only a backup of the same database is overwritten.
 
 use namiki_log::{ReadError, log_file_path};
 use namiki_platform::WorkerId;
@@ -135,7 +135,7 @@ fn what_is_no_backup_of_the_database_is_left_alone() {
     );
 }
 
-/// One that crashed, too: its log is recovered to find its end.
+/// The same after a crash: the log is recovered to find its end.
 #[test]
 fn a_closed_database_is_backed_up() {
     for spec in ProtocolSpec::tested() {
@@ -164,7 +164,8 @@ fn a_closed_database_is_backed_up() {
     }
 }
 
-/// Its log has what the manifest of the backup does not announce: what was acknowledged would be passed over, and deleted.
+/// Its log has frames that the backup's manifest does not announce: acknowledged commits would be
+/// skipped, and deleted.
 #[test]
 fn the_manifest_of_an_opened_backup_is_not_taken_back() {
     let (disk, db, mut expected) = backed_up();

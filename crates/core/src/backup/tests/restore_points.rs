@@ -1,4 +1,5 @@
-//! A backup restored to a point is the state of the point, and points that it cannot be restored to are not offered.
+//! A backup that is restored to a point has the state of that point, and only possible points are
+//! listed.
 
 use std::num::NonZeroU64;
 
@@ -6,7 +7,7 @@ use super::*;
 use crate::commit::restore_points::mark_restore_point;
 use crate::wal_format::restore_point::RestorePoint;
 
-/// Settings for a database that may have points, which tests put there.
+/// Settings for a database in which tests write restore points.
 pub(super) fn with_points(spec: ProtocolSpec, disk: &SimDisk) -> Builder {
     builder(spec, disk).restore_points(Duration::MAX)
 }
@@ -55,7 +56,7 @@ fn a_restore_to_a_point_is_its_state() {
             }
             done.store(true, Ordering::Relaxed);
         });
-        // Points that come after the backup's stamp are not in it, whatever its frames have.
+        // A backup has no points after its stamp, whatever its frames contain.
         back_up(&db, &disk).unwrap();
         let found = with_points(spec, &disk).restore_points_of(COPY).unwrap();
         assert_eq!(found, points, "{spec}");
@@ -108,7 +109,7 @@ fn a_dropped_table_takes_its_points_away() {
     assert_eq!(contents(&db).into_keys().collect::<Vec<_>>(), [1]);
 }
 
-/// The thread that takes checkpoints puts them there while there are commits.
+/// The checkpointer's thread writes them while there are commits.
 #[test]
 fn points_are_put_into_the_log_while_there_are_commits() {
     let (spec, disk) = ("TT(NLR)+PWAL(4)".parse().unwrap(), SimDisk::new());
