@@ -57,7 +57,7 @@ fn builder(spec: &str, disk: &Arc<dyn Disk>) -> Builder {
         .disk(Arc::clone(disk))
 }
 
-/// Up to which stamp the image has all that a manifest names; there is no file of it.
+/// The stamp of the image that a manifest names; the image has no file.
 fn image_stamp(manifest: &Manifest) -> Stamp {
     let list = manifest.image_list.as_ref();
     list.map_or(Stamp(0), |list| list.stamp)
@@ -112,7 +112,7 @@ fn recover(
     Ok((rows.into_iter().collect(), report))
 }
 
-/// A database, and what is in it.
+/// A database, and its expected contents.
 struct Run {
     sim: SimDisk,
     db: Database,
@@ -120,10 +120,10 @@ struct Run {
     sessions: Vec<Session>,
     /// The table's contents after each commit, from the empty table on.
     models: Vec<Rows>,
-    /// By their stamps: what the images have.
+    /// The contents of the images, by their stamps.
     images: BTreeMap<Stamp, Rows>,
     random: Random,
-    /// One that runs over many others, and what it has written.
+    /// A transaction that spans many others, and its writes.
     long: Option<(Transaction, Rows)>,
 }
 
@@ -235,7 +235,8 @@ impl Run {
         self.committed(rows);
     }
 
-    /// Says in the manifest that an image of this stamp, with these rows, has what the log before need not have.
+    /// Records in the manifest that an image of this stamp, with these rows, replaces the earlier
+    /// log.
     fn announce(&mut self, stamp: Stamp, rows: Rows) {
         self.images.insert(stamp, rows);
         let mut catalogue = self.db.shared.catalogue.lock();
@@ -251,7 +252,7 @@ impl Run {
     fn checkpoint(&mut self) -> bool {
         let engine = Arc::clone(&self.db.shared.engine);
         let log = engine.log.as_ref().unwrap();
-        // In this order: what has ended by now is in the image.
+        // In this order: transactions that have ended by now are in the image.
         let below_lsn = engine.oldest_operation();
         let epoch = engine.epochs.current();
         engine.epochs.close(epoch);
@@ -299,7 +300,7 @@ impl Run {
         recycled
     }
 
-    /// Crashes here and there, and compares what is recovered with the model.
+    /// Crashes at various moments, and compares the recovered rows with the model.
     fn check(&self, spec: &str, from: usize) {
         let mut random = Random::seeded(from as u64);
         let mut in_image = 0;
