@@ -92,7 +92,7 @@ fn a_backup_while_loading_has_everything() {
     }
 }
 
-/// One that follows the database is taken at once, and an end in the middle of it changes nothing.
+/// A backup that follows the database is taken at once, and an interruption of it changes nothing.
 #[test]
 fn a_backup_follows_from_the_opening_on() {
     let sim = with_tables("TT(NLR)+PWAL(1)");

@@ -31,7 +31,8 @@ fn with_first_image(states: &[Tables; 2]) -> SimDisk {
     sim
 }
 
-/// Opens the database twice, which finds one state and leaves its files alone. Returns which.
+/// Opens the database twice: both find the same state and keep exactly its files. Returns the
+/// state.
 fn state_of(sim: &SimDisk, states: &[Tables; 2], what: &str) -> usize {
     let db = try_open(sim).unwrap_or_else(|error| panic!("{what}: {error:?}"));
     let found = rows_of(&db);

@@ -1,4 +1,4 @@
-//! An image that is not as it was written is refused with the name of the file, and nothing is changed.
+//! A damaged image is refused with the name of the file, and nothing is changed.
 
 use std::path::PathBuf;
 
@@ -111,7 +111,8 @@ fn a_file_that_is_missing_cut_or_another_is_named() {
     assert!(said.contains("it is missing"), "{said}");
 }
 
-/// Puts a run of these rows in the place of the first run of table "variable", and a list that fits it after `change`.
+/// Replaces the first run of table "variable" by a run of these rows, and the list by a matching
+/// one after `change`.
 fn replaced_run(
     rows: &[(&[u8], u64)],
     change: impl FnOnce(&mut crate::catalogue::image_list::ListedRun),

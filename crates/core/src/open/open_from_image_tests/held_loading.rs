@@ -1,4 +1,4 @@
-//! A database with tables that are not loaded before a test says so.
+//! A database whose tables are not loaded until a test allows it.
 
 use std::ops::Deref;
 
@@ -7,7 +7,7 @@ use parking_lot::{Condvar, Mutex};
 use super::*;
 use crate::settings::builder::Builder;
 
-/// Holds what loads tables, and notes which of them were begun with.
+/// Blocks the loading of tables, and notes which ones have begun.
 #[derive(Default)]
 pub(super) struct Gate {
     state: Mutex<GateState>,

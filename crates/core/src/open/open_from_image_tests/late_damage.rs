@@ -55,7 +55,7 @@ fn damage_found_late_is_an_error_of_its_table() {
     held.transact(|tx| tx.put(&variable, b"7", b"new")).unwrap();
     assert_eq!(view.count(&variable, ..).unwrap(), 60);
     held.close().unwrap();
-    // Nothing of it is lost once the file is what it was.
+    // No row is lost once the file is restored.
     let byte = sim.read(Path::new(&file)).unwrap()[100];
     sim.damage(Path::new(&file), 100, &[byte ^ 1]).unwrap();
     let db = open(&sim);
@@ -82,7 +82,7 @@ fn a_damaged_table_that_is_dropped_is_in_no_way() {
     assert_eq!(variable.len(), 60);
 }
 
-/// That much can be known without reading them.
+/// This is detected without reading them.
 #[test]
 fn files_that_are_missing_or_cut_fail_the_opening() {
     let sim = SimDisk::new();

@@ -59,12 +59,12 @@ fn transactions_wait_and_then_see_everything() {
             scope.spawn(|| {
                 db.transact(|tx| {
                     attempts += 1;
-                    // Whatever the body makes of it.
+                    // Whatever the body does with the error.
                     Ok(tx.get(table, &1).unwrap_or(None))
                 })
             }),
             scope.spawn(|| db.transact(|tx| tx.scan(table, ..).map(|rows| Some(rows[0].1)))),
-            // One that its owner ends waits where it is.
+            // A transaction that its owner ends waits in place.
             scope.spawn(|| {
                 let mut tx = db.begin()?;
                 let found = tx.get(table, &1)?;
@@ -139,7 +139,7 @@ fn an_end_in_the_middle_of_loading_changes_nothing() {
             let held = HeldLoading::on_one_thread(&now);
             held.gate.begun(1);
             let a = held.table::<u64, u64>("a").unwrap();
-            // One that is in no image, and in the log alone from the next opening on.
+            // A table that is in no image, and only in the log from the next opening on.
             let new = held.table::<u64, u64>(&format!("new {round}")).unwrap();
             held.transact(|tx| tx.put(&new, &round, &round)).unwrap();
             if kill {

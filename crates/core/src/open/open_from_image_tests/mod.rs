@@ -1,5 +1,5 @@
-//! Tests: a database whose log is gone opens with exactly what its image has, and one whose image is not as it was
-//! written does not open.
+//! Tests: a database without its log opens with exactly the contents of its image, and one with a
+//! damaged image does not open.
 
 mod backup_while_loading;
 mod crashes;
@@ -128,7 +128,8 @@ fn write(
     write_image(&target, moment, before, tables, options)
 }
 
-/// Makes the image the database's, and forgets the log: all it had is in the image. Whether that came to its end.
+/// Installs the image, and drops the log, whose commits are all in the image. Returns whether that
+/// was completed.
 fn install(sim: &SimDisk, mut image: NewImage) -> bool {
     if image.step_back().is_err() {
         return false;
@@ -266,7 +267,7 @@ fn files_after_an_image_get_numbers_of_their_own() {
     assert_eq!(next, FileNumber(last.0 + 1));
 }
 
-/// The tables say nothing of a key that the log has deleted, once it was replayed.
+/// After the replay, the tables have no trace of a key that the log has deleted.
 #[test]
 fn a_key_deleted_before_an_opening_leaves_the_image() {
     let spec = ["TT(NLR)+PWAL(1)", "S2PL(ELR)+PWAL(auto)+ARIES"];

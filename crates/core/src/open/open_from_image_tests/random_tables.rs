@@ -1,4 +1,5 @@
-//! Whatever is in the tables, and however it changed since the image before, an image has exactly that.
+//! An image has exactly the contents of the tables, whatever they are and however they changed
+//! since the previous image.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +17,7 @@ pub(super) fn variable_key(random: &mut Random) -> Vec<u8> {
         _ => 1 + random.index(65_536),
     };
     let mut key = vec![b'k'; len];
-    // The beginnings of long keys are alike, most often.
+    // Most long keys have the same prefix.
     let from = if random.chance(0.8) {
         len.saturating_sub(3)
     } else {

@@ -1,4 +1,4 @@
-//! Views of tables that are not loaded see what they see of those that are.
+//! Views of unloaded tables see the same as views of loaded ones.
 
 use namiki_data::Key;
 use namiki_index::Direction;
@@ -116,7 +116,7 @@ fn scanned(
     found
 }
 
-/// Compares all that a view can be asked with a model.
+/// Compares every read of a view with a model.
 fn check<K: Key + ?Sized>(
     view: &View,
     table: &Table<K, [u8]>,
