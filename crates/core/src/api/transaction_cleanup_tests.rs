@@ -1,6 +1,6 @@
-//! Tests: however a transaction ends, it leaves nothing behind: no lock, no permit, no commit
-//! priority, no slot, and no change. They inspect the engine, because other transactions wait for
-//! most of these only for a limited time.
+//! Tests: a transaction releases all its resources however it ends: its locks, permit, commit
+//! priority, slot and changes. They inspect the engine, because other transactions wait for most of
+//! these only for a limited time.
 
 use std::future::pending;
 use std::num::{NonZeroU16, NonZeroU32};
@@ -42,7 +42,7 @@ const SPECS: [&str; 11] = [
     "S2PL(ELR)+PWAL(auto)+ARIES",
 ];
 
-/// Two keys that are there, and one that is not.
+/// Two existing keys, and an absent one.
 const READ: u64 = 1;
 const WRITTEN: u64 = 2;
 const NEW: u64 = 3;
@@ -93,7 +93,7 @@ fn panic_on_purpose() -> Result<(), Error> {
     resume_unwind(Box::new("on purpose"))
 }
 
-/// Those that leave everything as it was.
+/// The endings that leave the database unchanged.
 const WITHOUT_A_TRACE: [(&str, Ending); 9] = [
     ("a refusal", |_, session, table| {
         let ended = session.transact(|tx| {
@@ -188,7 +188,7 @@ const COMMITS: [(&str, Ending); 3] = [
         let mut tx = db.begin().unwrap();
         hold(&mut tx, table).unwrap();
         let ticket = tx.commit_async().unwrap();
-        // Until then, its group holds the locks.
+        // Until this call, its group holds the locks.
         db.wait(&ticket).unwrap();
     }),
 ];
@@ -233,7 +233,7 @@ fn check(spec: &str, (how, end): (&str, Ending), expected: [Option<u64>; 3]) {
     assert!(next_slot(&db) <= slot, "{context}: a slot");
     check_token(&db, &context);
     check_permits(&db, &context);
-    // Of another session: a lock that is still there is a conflict.
+    // By another session: a lock that is still held is a conflict.
     let mut other = db.session_on(WorkerId(1)).unwrap();
     let keys = [READ, WRITTEN, NEW];
     let found = other.try_transact_async(|tx| {
@@ -245,7 +245,7 @@ fn check(spec: &str, (how, end): (&str, Ending), expected: [Option<u64>; 3]) {
     let (found, ticket) = found.unwrap_or_else(|error| panic!("{context}: {error}"));
     other.wait(&ticket).unwrap();
     assert_eq!(found, expected, "{context}");
-    // And the session that it was can be used.
+    // And its session is still usable.
     let again = session.transact(|tx| tx.get(&table, &WRITTEN));
     assert_eq!(again.unwrap(), Some(0), "{context}");
 }
@@ -339,7 +339,7 @@ impl FileLayer for ProbedFile {
         self.file.write_durable(offset, bytes)
     }
 
-    /// The probe runs where a write is waited for.
+    /// The probe runs in the wait for a write.
     fn begin_write(
         &self,
         _: u64,
@@ -350,7 +350,8 @@ impl FileLayer for ProbedFile {
     }
 }
 
-/// A transaction that failed waits for what it has read, and one that committed for itself, with nothing in hand.
+/// A failed transaction waits for the durability of its reads, and a committed one for its own;
+/// neither holds any resource.
 #[test]
 fn nothing_is_held_while_the_device_is_waited_for() {
     for (spec, commits) in [
