@@ -70,7 +70,7 @@ fn small(keys: KeyKind) -> Tree {
 
 #[test]
 fn an_emptied_or_dropped_tree_returns_its_memory() {
-    // Whatever the runtime and the collector keep for themselves is there before we count.
+    // The memory that the runtime and the collector keep is allocated before the count.
     for _ in 0..2 {
         let warm = small(KeyKind::Fixed8);
         fill(&warm, KeyShape::Dense, 2_000);

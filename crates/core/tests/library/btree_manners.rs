@@ -1,5 +1,5 @@
-//! Typed tables against a `BTreeMap`, under every protocol; and that what their iterators and ends have read is
-//! protected from phantoms.
+//! Typed tables against a `BTreeMap`, under every protocol; and phantom protection of the ranges
+//! that their iterators have read.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeMap;
@@ -85,7 +85,7 @@ impl Checked<'_> {
         (text.to_owned(), number)
     }
 
-    /// Does one thing to both, and compares.
+    /// Applies one operation to both, and compares.
     fn step(&mut self) {
         let (table, name) = (self.table, self.name());
         let owned = self.owned(name);
@@ -460,8 +460,8 @@ const READS: [(&str, Read, u64); 20] = [
     ),
 ];
 
-/// The transaction reads a range, and writes what another one has read, which adds a key to the range. At most one of
-/// them can commit: in no order would both have read what they did.
+/// The transaction reads a range, and writes a key that another one has read, which adds a key to
+/// the range. At most one of them can commit: no serial order has the reads of both.
 #[test]
 fn a_key_that_appears_in_what_was_read_is_noticed() {
     for (at, spec) in specs().into_iter().enumerate() {
@@ -495,7 +495,7 @@ fn a_key_that_appears_in_what_was_read_is_noticed() {
     }
 }
 
-/// Where gaps are locked one by one, what was not read is free.
+/// Where gaps are locked one by one, the unread part is not locked.
 #[test]
 fn an_iterator_reads_no_more_than_it_says() {
     fn adds(db: &Database, table: &Table<u64, str>, key: u64) -> Result<(), Error> {

@@ -1,4 +1,4 @@
-//! Keys and values of a program's own types: their order, what stands for them, their shapes, and their versions.
+//! Keys and values of a program's own types: their order, encoding, shapes and versions.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeMap;
@@ -499,7 +499,7 @@ fn old_rows_are_read_through_all_conversions() {
     assert!(db.table::<u64, second::Row>("rows").is_err());
 }
 
-/// The latest release opens what any earlier one has left, and nothing else.
+/// The latest release opens the tables of every earlier one, and no others.
 #[test]
 fn a_version_opens_tables_of_those_it_is_made_from() {
     assert!(opens_as::<first::Row, second::Row>());
@@ -668,7 +668,7 @@ fn a_value_that_serde_cannot_write_is_an_error() {
     };
     refused(tx.put(&table, &1, &flat()));
     refused(tx.insert(&table, &1, &flat()));
-    // The transaction can go on, without it.
+    // The transaction can continue without it.
     let other = db.table::<u64, [u8; 4]>("other").unwrap();
     tx.put(&other, &1, b"fine").unwrap();
     tx.commit().unwrap();

@@ -1,4 +1,4 @@
-//! Opening a database to read it alone, and its tables without their types.
+//! Opening a database read-only, and its tables without their types.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeMap;

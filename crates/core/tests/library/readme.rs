@@ -76,7 +76,7 @@ fn the_ledger_pays_refuses_and_tells() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Four workers; jobs that fail once are tried again, and the one that was interrupted is done.
+/// Four workers: jobs that fail once are retried, and the interrupted one is completed.
 #[test]
 fn the_queue_does_every_job_once() -> Result<(), Box<dyn Error>> {
     let dir = tempfile::tempdir()?;

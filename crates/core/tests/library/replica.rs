@@ -154,7 +154,7 @@ fn undo_releases_only_what_the_command_locked() {
         let slot = other.lock(NOTES, key).unwrap();
         assert_eq!(other.value(slot), value);
     }
-    // The command that is tried again undoes its own writes, too.
+    // The retried command undoes its own writes, too.
     drop(other);
     write(&mut group, NOTES, b"a", b"once more");
     group.undo_command();
@@ -305,7 +305,7 @@ fn the_state_hash_tells_states_apart() {
     );
 }
 
-/// A group that was sealed: its changes, and what they come to.
+/// A sealed group: its changes, and their effect.
 struct Sealed {
     held: HeldLocks,
     changes: Vec<u8>,
@@ -409,7 +409,7 @@ fn groups_do_what_a_map_does() {
     }
 }
 
-/// One command: some rows, and now and then it is undone.
+/// One command on some rows, which is sometimes undone.
 fn command(
     one: &mut Open,
     others: &[&BTreeSet<(TableId, Vec<u8>)>],
@@ -459,7 +459,7 @@ fn command(
     assert_eq!(group.rows(), locked.len());
 }
 
-/// Bytes of which one was changed, or some are missing or too many, either mean something, or are refused and change
+/// Damaged, truncated or extended bytes either decode to valid changes, or are refused and change
 /// nothing.
 #[test]
 fn damaged_changes_are_refused_as_a_whole() {

@@ -132,7 +132,7 @@ fn refusals_and_errors_arrive_as_they_are() {
     ));
 }
 
-/// Each task is dropped at some moment; what it did is there as a whole or not at all, and the others go on.
+/// Each task is dropped at some moment; its transaction is atomic, and the others continue.
 #[test]
 fn tasks_that_are_dropped_leave_no_half_transactions() {
     for runtime in runtimes() {

@@ -1,4 +1,4 @@
-//! Trees that are built from sorted keys in one go.
+//! Bulk loads of trees from sorted keys.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;

@@ -1,5 +1,5 @@
-//! A tree and a hash table over the same keys, under the suite of the point trait; and what an engine's
-//! index promises, whichever it is.
+//! A tree and a hash table over the same keys, under the suite of the point trait; and the
+//! guarantees of every index of the engine.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::ops::{Bound, ControlFlow};

@@ -1,4 +1,4 @@
-//! Keys in trees: their order, their lengths, and the leaf that answers for an empty range.
+//! Keys in trees: their order, their lengths, and the leaf that represents an empty range.
 
 use std::ops::{Bound, ControlFlow};
 
