@@ -130,7 +130,7 @@ impl Transaction {
         Rows::new(reader, table, (range.start(), range.end()))
     }
 
-    /// The rows whose keys have this prefix, as [`range`](Transaction::range) returns them.
+    /// The rows with keys that have this prefix, as [`range`](Transaction::range) returns them.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -171,7 +171,7 @@ impl View {
         Rows::new(Reader::View(self), table, (range.start(), range.end()))
     }
 
-    /// The rows whose keys have this prefix.
+    /// The rows with keys that have this prefix.
     pub fn prefix<'t, K: Key + ?Sized, V: Value + ?Sized>(
         &'t self,
         table: &'t Table<K, V>,

@@ -399,7 +399,7 @@ pub(crate) enum Failure<E> {
     Body(E),
     /// In an error of the engine.
     Engine(Error),
-    /// In an error of the body, for whose changes the log had no room.
+    /// In an error of the body, and the log had no room for its changes.
     NoRoom(E),
     /// At a table that is not loaded yet: it is worth another attempt when it is.
     Unloaded(Arc<RawTable>),

@@ -281,8 +281,8 @@ impl View {
         }
     }
 
-    /// Visits some keys and their values: at most [`BATCH_KEYS_MAX`](crate::table::raw_table::BATCH_KEYS_MAX), whose
-    /// cache misses overlap.
+    /// Visits some keys and their values: at most
+    /// [`BATCH_KEYS_MAX`](crate::table::raw_table::BATCH_KEYS_MAX). Their cache misses overlap.
     pub(crate) fn get_batch(
         &self,
         raw_table: &RawTable,

@@ -25,7 +25,7 @@ pub(crate) enum BackupUnderWay {
     Following,
 }
 
-/// Backs up an open database whose image has this list. No checkpoint may run: the files of the
+/// Backs up an open database. `list` is that of its image. No checkpoint may run: the files of the
 /// image and the log that the manifest names must not be removed. `goes_on` is called periodically.
 pub(crate) fn back_up_live(
     parts: &Parts,

@@ -127,8 +127,8 @@ impl History {
             .saturating_add(in_journal.into())
     }
 
-    /// Whether the last opening of `then`, at this position, is an ancestor of this history, whose
-    /// last opening is at `now`. `None` if that cannot be decided.
+    /// Whether the last opening of `then`, at this position, is an ancestor of this history, with
+    /// its last opening at `now`. `None` if that cannot be decided.
     pub(super) fn has_had(&self, now: u64, then: &Self, position: u64) -> Option<bool> {
         let Some(openings_since) = self.openings.checked_sub(then.openings) else {
             return Some(false);

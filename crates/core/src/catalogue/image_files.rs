@@ -27,8 +27,9 @@
 //!   an older manifest in place of the right one.)
 //! - I5. A `.seg` file that the manifest does not name shows that the manifest is older than the image: it is never
 //!   removed, and the database is not opened.
-//! - I6. A segment whose table is dropped gets its first name back, durably, before the manifest is replaced by one that
-//!   does not name it. A crash before that leaves the table as it was, and after that a file to be removed (I2).
+//! - I6. The segment of a dropped table gets its first name back, durably, before the manifest is
+//!   replaced by one that does not name it. A crash before that leaves the table as it was, and
+//!   after that a file to be removed (I2).
 //! - I11. I2, I5 and I6 hold of an image list, too: it is called `.list.new`, then `.list` before anything of the log is
 //!   given up for it, and `.list.new` again before the manifest is replaced by one that names another list.
 //! - I12. A `.rows` file belongs to the image exactly if the list that the manifest names names it. Any other is removed

@@ -13,8 +13,9 @@
 //! A table that was loaded into segments (image.rs) and takes part in transactions now is listed at once: its rows have the
 //! stamp [`LOADED`], before every commit that changes the table. A list with S = 0 has no other tables.
 //!
-//! A *run* has all rows of a table from one key up to the next run's. Runs are segments (`namiki_segment`), and their rows
-//! carry the stamps of the commits that wrote them. An image keeps runs of the one before whose rows have not changed.
+//! A *run* has all rows of a table from one key up to the next run's. Runs are segments
+//! (`namiki_segment`), and their rows carry the stamps of the commits that wrote them. An image
+//! keeps runs of the previous one if their rows have not changed.
 //!
 //! # Invariants
 //! - I8. The runs of a table cover all keys: the first begins with the empty key, each other one where the one before

@@ -156,7 +156,7 @@ impl Manifest {
         }
     }
 
-    /// Drops the ended logs whose commits are all in an image of the commits through `stamp`. For
+    /// Drops the ended logs if an image of the commits through `stamp` has all their commits. For
     /// the replacement of the manifest that names the image; when that is durable,
     /// `namiki_log::remove_generations` removes the files of those before
     /// [`Manifest::oldest_generation`].

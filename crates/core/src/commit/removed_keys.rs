@@ -142,7 +142,7 @@ impl RemovedKeys {
         self.through.fetch_max(creation.0, Ordering::SeqCst);
     }
 
-    /// The incarnation of a record has ended whose key is about to leave the index.
+    /// The incarnation of a record has ended, because its key is about to leave the index.
     pub(super) fn count_taken_out(&self) {
         self.taken_out.fetch_add(1, Ordering::SeqCst);
     }

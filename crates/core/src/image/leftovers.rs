@@ -13,8 +13,8 @@ use crate::catalogue::manifest::Manifest;
 use crate::error::OpenError;
 use crate::image::loaded_tables::external_sort::run_of;
 
-/// The files of the image's directory that its manifest does not account for. Files whose names are
-/// not those of a load or a checkpoint are ignored.
+/// The files of the image's directory that its manifest does not account for. Files are ignored if
+/// their names are not those of a load or a checkpoint.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ImageSurvey {
     /// Segments that were loaded, and that the manifest does not name: it is older than they are.

@@ -118,7 +118,7 @@ impl TablesInSegments {
     }
 }
 
-/// The approximate memory of `rows` rows whose keys and values have `bytes` bytes.
+/// The approximate memory of `rows` rows with `bytes` bytes of keys and values.
 pub(crate) fn memory_bytes(rows: u64, bytes: u64) -> u64 {
     bytes.saturating_add(rows.saturating_mul(BYTES_BESIDE_ROW))
 }

@@ -162,8 +162,8 @@ impl Builder {
             && Manifest::read_alone(&*disk, dir)?.is_none()
         {
             // Checked without the lock, which would leave a file behind. So the result is valid
-            // only if no other process, whose files we may have seen, was creating a database at
-            // the same time.
+            // only if no other process was creating a database at the same time: its files may have
+            // been seen.
             return Err(refused);
         }
         let lock = self.wait_for_lock(&*disk, dir)?;

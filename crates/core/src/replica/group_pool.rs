@@ -6,7 +6,7 @@ use super::group::GroupBuffers;
 use super::row_lock::GroupNumber;
 use crate::storage::record::RecordRef;
 
-/// The number of groups whose buffers are kept.
+/// The most groups for which buffers are kept.
 const KEPT_MAX: usize = 16;
 /// Buffers of a group that has become larger than this, in bytes, are not.
 const KEPT_BYTES_MAX: usize = 16 << 20;

@@ -503,8 +503,8 @@ impl RecordRef {
             return AtStamp::Newer;
         }
         let meta_before = meta.load(Ordering::Relaxed);
-        // After the Acquire fence in `copy_if`. Stamps of a record rise; one comes back only by a rollback, whose count is
-        // stored before (Acquire).
+        // After the Acquire fence in `copy_if`. Stamps of a record rise; one comes back only by a
+        // rollback, which stores its count before (Acquire).
         let is_unchanged = |_: &ProtocolWord| {
             creation.load(Ordering::Acquire) == before
                 && meta.load(Ordering::Relaxed) == meta_before

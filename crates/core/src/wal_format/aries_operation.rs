@@ -136,7 +136,7 @@ impl<'a> Operation<'a> {
         }
     }
 
-    /// The transaction's number; nothing of a [`Operation::Begin`], whose LSN it is.
+    /// The transaction's number; `None` for [`Operation::Begin`], which has it as its LSN.
     pub(crate) fn xid(&self) -> Option<Lsn> {
         match *self {
             Self::Begin => None,

@@ -128,7 +128,7 @@ impl Query {
         self.described(table, schema, Values::One(value_type))
     }
 
-    /// Adds a table in memory whose values are rows, encoded for this schema by
+    /// Adds a table in memory with values that are rows, encoded for this schema by
     /// [`encode_row`](crate::query::encode_row), with the table's key as its key.
     ///
     /// # Errors

@@ -121,8 +121,8 @@ fn copy_into(
 }
 
 /// Fails if a directory for a copy is that of the database with this manifest, lies in it, or has
-/// it in it, whatever links lead there. A disk whose files are not the operating system's is not
-/// checked.
+/// it in it, whatever links lead there. A disk is not checked if its files are not the operating
+/// system's.
 ///
 /// # Errors
 /// [`BackupError::OwnDirectory`]; [`BackupError::Device`].

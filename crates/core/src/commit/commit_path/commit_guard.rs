@@ -33,7 +33,7 @@ enum Reached {
     HandedOver,
 }
 
-/// A commit whose writes are locked.
+/// A commit with locked writes.
 pub(super) struct CommitGuard<'c, P: CcProtocol> {
     engine: &'c Engine,
     slot: SlotId,
@@ -104,7 +104,7 @@ impl<P: CcProtocol> Drop for CommitGuard<'_, P> {
     }
 }
 
-/// Unlocks the writes of a failed commit, whose records keep their versions.
+/// Unlocks the writes of a failed commit. Their records keep their versions.
 pub(super) fn unlock_writes<P: CcProtocol>(access_set: &AccessSet) {
     for write in &access_set.writes {
         P::unlock(write.record, write.before);

@@ -47,7 +47,7 @@ const BLOCKS: usize = if cfg!(loom) { 2 } else { 1024 };
 /// The floor's word keeps this many low bits of its epoch next to the 48 bits of the stamp.
 const EPOCH_BITS: u32 = 16;
 const EPOCH_MASK: u64 = (1 << EPOCH_BITS) - 1;
-/// The number of epochs whose floors are remembered.
+/// The number of floors that are remembered.
 const FLOORS: usize = if cfg!(loom) { 4 } else { 1024 };
 /// The number of counts of a committer between two reads of the clock.
 const COUNTS_PER_CLOCK: u64 = 64;

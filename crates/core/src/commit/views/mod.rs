@@ -173,7 +173,7 @@ impl Views {
         }
     }
 
-    /// Puts a view into the list whose epoch is the current one, or a later one.
+    /// Adds a view of the current epoch, or of a later one, to the list.
     pub(crate) fn pin(&self, epochs: &Epochs, is_limited: bool) -> Arc<ViewState> {
         loop {
             let epoch = EpochSource::current(epochs);

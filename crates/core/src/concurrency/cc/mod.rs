@@ -92,7 +92,8 @@ pub(crate) trait CcProtocol {
     /// Releases a lock under which nothing was changed.
     fn unlock(record: RecordRef, before: Before);
 
-    /// Locks a record whose key is to leave the index, and where gaps are locked the gap below it.
+    /// Locks a record before its key leaves the index; where gaps are locked, also the gap below
+    /// it.
     fn try_lock_whole(record: RecordRef) -> Result<Before, Busy> {
         Self::try_lock(record)
     }
@@ -110,8 +111,9 @@ pub(crate) trait CcProtocol {
         Stamp(0)
     }
 
-    /// Releases the lock of a record whose incarnation has ended under it, with a word that the record has not had before.
-    /// Returns whether there are waiters for the lock, which the caller wakes.
+    /// Releases the lock of a record after its incarnation has ended under it, with a word that the
+    /// record has not had before. Returns whether there are waiters for the lock, which the caller
+    /// wakes.
     #[must_use]
     fn release_retired(record: RecordRef, before: Before) -> bool;
 

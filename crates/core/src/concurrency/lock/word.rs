@@ -77,7 +77,7 @@ pub(crate) struct LockWord(pub(crate) u64);
 impl LockWord {
     pub(crate) const FREE: Self = Self(0);
     pub(crate) const NEW: Self = Self(EXCLUSIVE);
-    /// For a record whose key leaves the index: the gap below it is locked, too.
+    /// For a key that leaves the index: locks its record and the gap below it.
     pub(crate) const WHOLE: Self = Self(EXCLUSIVE | INSERTER);
 
     /// The word as that of a new record, which may have been used before and is free then.

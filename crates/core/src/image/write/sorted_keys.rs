@@ -1,4 +1,5 @@
-//! The rows of a table whose index keeps no order, in the order of keys: its keys are gathered and sorted first.
+//! The rows of a table with an unordered index, in the order of keys: its keys are gathered and
+//! sorted first.
 
 use std::ops::{Bound, ControlFlow, Range};
 

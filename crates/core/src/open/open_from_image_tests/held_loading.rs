@@ -1,4 +1,4 @@
-//! A database whose tables are not loaded until a test allows it.
+//! A database that does not load its tables until a test allows it.
 
 use std::ops::Deref;
 
@@ -26,7 +26,7 @@ impl Gate {
         self.changed.notify_all();
     }
 
-    /// The tables of the parts whose loading has begun, once there are `parts` of them.
+    /// The tables of the parts that have begun to load, once there are `parts` of them.
     pub(super) fn begun(&self, parts: usize) -> Vec<String> {
         let mut state = self.state.lock();
         while state.begun.len() < parts {

@@ -128,7 +128,7 @@ fn write(
     write_image(&target, moment, before, tables, options)
 }
 
-/// Installs the image, and drops the log, whose commits are all in the image. Returns whether that
+/// Installs the image, which has all commits of the log, and drops the log. Returns whether that
 /// was completed.
 fn install(sim: &SimDisk, mut image: NewImage) -> bool {
     if image.step_back().is_err() {

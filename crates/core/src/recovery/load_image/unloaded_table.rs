@@ -220,7 +220,7 @@ impl UnloadedTable {
         }
     }
 
-    /// The run whose range covers a key, if any.
+    /// The run with the key in its range, if any.
     fn run_of(&self, key: &[u8]) -> Option<usize> {
         let begun = self.runs.partition_point(|run| *run.listed.from <= *key);
         begun.checked_sub(1)

@@ -3,9 +3,10 @@
 //!
 //! An image never has uncommitted changes. So history is not repeated: the changes of a transaction
 //! are buffered until its END, which has the stamp. If that is above the image's, they are applied
-//! then; changes that were rolled back, or whose transaction had not ended, are never applied.
-//! Stamps rise with every version of a key, so the version with the highest one is the last. The
-//! same holds without an image, if a backup ends at a stamp: as if it had an image of empty tables.
+//! then; changes that were rolled back, or that belong to a transaction that had not ended, are
+//! never applied. Stamps rise with every version of a key, so the version with the highest one is
+//! the last. The same holds without an image, if a backup ends at a stamp: as if it had an image of
+//! empty tables.
 //!
 //! The log may begin in the middle of transactions: it is kept from the first LSN of the oldest one
 //! that had not ended when the image's stamp was to be chosen, so earlier ones have ended, and the

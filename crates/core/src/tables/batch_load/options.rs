@@ -9,7 +9,7 @@ use super::report::BatchLoadProgress;
 /// Called periodically while rows are loaded in batches, and at the end.
 pub type OnBatchLoadProgress = Arc<dyn Fn(&BatchLoadProgress) + Send + Sync>;
 
-/// The treatment of a row whose key exists already.
+/// The treatment of a row with a key that exists already.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ExistingRows {
     /// Its value is replaced.

@@ -204,8 +204,9 @@ fn damaged(why: &str) -> io::Error {
     )
 }
 
-/// The number of the segment whose sorted run has this name: that of the segment's file, with a
-/// number and `run` in place of its ending. `None` for any other name.
+/// The number of the segment to which the sorted run with this name belongs. The run's name is that
+/// of the segment's file, with a number and `run` in place of its ending. `None` for any other
+/// name.
 pub(crate) fn run_of(path: &Path) -> Option<FileNumber> {
     let name = path.file_name()?.to_str()?;
     let mut parts = name.split('.');
