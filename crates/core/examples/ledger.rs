@@ -180,7 +180,7 @@ impl Ledger {
         })
     }
 
-    /// Takes the oldest message. It is gone when this returns, and not before.
+    /// Takes the oldest message. It is deleted when this returns, and not before.
     fn take_message(&self) -> Result<Option<Message>, Error> {
         self.db.transact(|tx| {
             let taken = tx.pop_first(&self.outbox)?;

@@ -555,7 +555,8 @@ pub enum Conflict {
     /// (strict two-phase locking): it was wounded to avoid a deadlock.
     #[error("it had to give way to an older transaction")]
     Wounded,
-    /// A key appeared in a range, or in the place of a missing key, that was read.
+    /// A phantom: a key appeared in a range that was read, or a missing key that was read was
+    /// inserted.
     #[error("a key appeared where it had read that there was none")]
     Phantom,
 }

@@ -37,11 +37,11 @@ impl Database {
     /// # }
     /// ```
     ///
-    /// It is a snapshot of the catalogue, too: of the tables that there are now. It reads those that are dropped, cleared or
-    /// renamed later as they were, by handles from before; and refuses those that are created, loaded or cleared later, with
-    /// [`Error::TableYoungerThanView`].
+    /// It is also a snapshot of the catalogue. It reads tables that are dropped, cleared or renamed
+    /// later as they were, by earlier handles; and refuses those that are created, loaded or
+    /// cleared later, with [`Error::TableYoungerThanView`].
     ///
-    /// It waits for the commits and the change of the catalogue that are under way, and for the log.
+    /// It waits for running commits, for a running change of the catalogue, and for the log.
     ///
     /// # Errors
     /// [`Error::Closed`], [`Error::Forked`], [`Error::LogFailed`]; [`Error::DiskFull`] if what was committed before has no

@@ -119,8 +119,9 @@ impl Transaction {
     /// lives; [`scan`](Transaction::scan) collects the rows, and [`retain`](Transaction::retain)
     /// removes some.
     ///
-    /// An error, one of [`Transaction::get`]'s, is an item of its own in the place of the row that it was met at. No rows
-    /// follow it. (The iterator's own `count` counts it; [`Transaction::count`] returns it.)
+    /// An error, one of [`Transaction::get`]'s, is an item of its own in place of the row at which
+    /// it occurred. No rows follow it. (The iterator's own `count` counts it;
+    /// [`Transaction::count`] returns it.)
     pub fn range<'t, K: Key + ?Sized, V: Value + ?Sized>(
         &'t mut self,
         table: &'t Table<K, V>,

@@ -465,9 +465,10 @@ fn attempt<C: Checks, T, E>(
 ) -> Result<(T, Ticket), Ended<E>> {
     transaction.restart()?;
     transaction.inject_faults::<C>();
-    // Each access to an index pins the thread against reclamation, which costs a memory fence: no access could begin
-    // before the one before had ended all its cache misses. Inside a pin of the whole body, they cost nothing. But
-    // one that waits for locks may park for long, and nothing is reclaimed while any thread is pinned.
+    // Each access to an index pins the thread against reclamation, which costs a memory fence: no
+    // access could begin before the previous one had finished all its cache misses. Inside a pin of
+    // the whole body, they cost nothing. But one that waits for locks may park for long, and
+    // nothing is reclaimed while any thread is pinned.
     let pinned = (!transaction.locks_reads()).then(crossbeam_epoch::pin);
     let result = match body(transaction) {
         Ok(value) => match transaction.resolve_writes() {

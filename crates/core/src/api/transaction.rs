@@ -196,8 +196,9 @@ impl Transaction {
         })
     }
 
-    /// Writes a value, whether the key is there or not, and returns the one before: what a `BTreeMap` does on `insert`. The
-    /// key is read, as by [`get_for_update`](Transaction::get_for_update), so a change of it is a conflict;
+    /// Writes a value, whether the key exists or not, and returns the previous one, as
+    /// `BTreeMap::insert` does. The key is read, as by
+    /// [`get_for_update`](Transaction::get_for_update), so a change of it is a conflict;
     /// [`put`](Transaction::put) reads nothing.
     ///
     /// ```

@@ -21,8 +21,8 @@ use crate::table::raw_table::TableInfo;
 pub(crate) struct CatalogueFiles {
     /// The present manifest; `None` after a failure.
     written: Option<Written>,
-    /// The opening numbers that the manifest in place may have: after a failure, it may be the one before or any that
-    /// was written since.
+    /// The opening numbers that the manifest in place may have: after a failure, it may be the
+    /// previous one or any that was written since.
     openings: Vec<String>,
     /// The number of times that this opening has replaced the manifest or added to its journal, or
     /// tried to. No two manifests have the same number, and none has a smaller one than the tables

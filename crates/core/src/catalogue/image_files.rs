@@ -62,13 +62,14 @@ pub struct FileNumber(pub u32);
 pub(crate) enum ImageFileName {
     /// A manifest has named the segment.
     Segment(FileNumber),
-    /// Its load is under way, or was interrupted.
+    /// Its load is running, or was interrupted.
     NewSegment(FileNumber),
     /// A manifest has named the list.
     List(FileNumber),
-    /// Its checkpoint is under way, or was interrupted.
+    /// Its checkpoint is running, or was interrupted.
     NewList(FileNumber),
-    /// Rows of tables in memory: those of an image, or of a checkpoint that is under way or was interrupted.
+    /// Rows of tables in memory: those of an image, or of a checkpoint that is running or was
+    /// interrupted.
     Rows(FileNumber),
 }
 

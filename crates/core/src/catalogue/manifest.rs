@@ -289,8 +289,8 @@ impl Manifest {
         }
     }
 
-    /// To be called before the database is written: a backup that is written becomes a database
-    /// with its own history.
+    /// Called before the database is written: a backup that is written becomes a database with its
+    /// own history.
     pub(crate) fn leave_backup(&mut self) {
         if self.backup.is_some() {
             self.leave();
@@ -567,7 +567,7 @@ mod tests {
         };
         let text = manifest.encode();
         assert_eq!(Manifest::decode(text.as_bytes(), path).unwrap(), manifest);
-        // Without an image, nothing of it is gone.
+        // Without an image, no part of it is missing.
         manifest.generations[0].starts[0].sequence = 9;
         assert!(Manifest::decode(manifest.encode().as_bytes(), path).is_err());
         manifest.image_list = Some(image_list::tests::named());

@@ -103,7 +103,8 @@ impl Work {
         followed.take_in_intervals(stop, || self.is_over(), back_up);
     }
 
-    /// [`FollowedBackup::take_before_recycling`], for the checkpoint, which has the image locked. `image`: the one before.
+    /// [`FollowedBackup::take_before_recycling`], for the checkpoint, which has the image locked.
+    /// `image`: the previous one.
     pub(super) fn back_up_before_recycling(
         &self,
         image: Option<&PresentImage>,

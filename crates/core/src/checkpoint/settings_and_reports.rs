@@ -50,13 +50,14 @@ pub struct CheckpointReport {
     pub stamp: Stamp,
     /// Tables in the image.
     pub tables: u64,
-    /// Rows that were written; those of key ranges without changes since the image before were not.
+    /// Rows that were written; those of key ranges without changes since the previous image were
+    /// not.
     pub rows: u64,
     /// The bytes of their keys and values.
     pub bytes: u64,
     /// The bytes of the files that they were written to.
     pub file_bytes: u64,
-    /// Files of the image before that were kept.
+    /// Files of the previous image that were kept.
     pub files_kept: u64,
     /// Log files that were removed. Others were kept to be written again.
     pub log_files_freed: u64,

@@ -51,13 +51,13 @@ pub(super) struct Work {
     pub(super) settings: CheckpointSettings,
     /// The backup that follows the database, if one does.
     pub(super) followed: Option<FollowedBackup>,
-    /// Held by the checkpoint or the backup that is under way: the image that is there.
+    /// The present image. The running checkpoint or backup holds its lock.
     pub(super) image: Mutex<Option<PresentImage>>,
     /// The backup that has the image locked, if one does.
     pub(super) backup_under_way: Mutex<Option<BackupUnderWay>>,
     /// Room is being made for commits that were refused.
     pub(super) makes_room: AtomicBool,
-    /// The database is being closed: a checkpoint under way ends.
+    /// The database is being closed: a running checkpoint ends.
     pub(super) is_closing: AtomicBool,
     /// Bytes of log that were there when the database was opened and are not in the image.
     log_bytes_before: AtomicU64,
@@ -290,7 +290,7 @@ impl Work {
         waiting()
     }
 
-    /// Takes a checkpoint, after one that is under way. `is_last`: the database is being closed.
+    /// Takes a checkpoint, after a running one. `is_last`: the database is being closed.
     pub(super) fn checkpoint(&self, is_last: bool) -> Result<CheckpointReport, Error> {
         // Not with the image locked: a close waits for that.
         let loaded = self.parts.loader.wait();

@@ -86,7 +86,7 @@ mod model {
         epochs: Epochs,
         drops: Drops,
         dropped: AtomicBool,
-        /// Set once the table is gone.
+        /// Set once the table is dropped.
         gone: AtomicBool,
     }
 

@@ -51,8 +51,8 @@ pub struct CommitLatency {
     pub p999: Duration,
     /// None took longer.
     pub max: Duration,
-    /// How many took how long: each bucket has those that were longer than the bound of the one before, and no longer than
-    /// its own, [`CommitLatency::bound`].
+    /// The histogram: each bucket counts those that were longer than the bound of the previous one,
+    /// and no longer than its own, [`CommitLatency::bound`].
     pub buckets: [u64; BUCKETS],
 }
 

@@ -68,7 +68,8 @@ impl RemovedKeys {
         self.taken_out.load(Ordering::Acquire)
     }
 
-    /// No key was taken out of an index that was deleted above this stamp. To be asked after a key was missed.
+    /// No key that was deleted above this stamp has been taken out of an index. Read after a key
+    /// was missed.
     #[inline]
     pub(crate) fn through(&self) -> Stamp {
         Stamp(self.through.load(Ordering::SeqCst))

@@ -43,7 +43,7 @@ pub fn read_image(
         path: image_dir(dir),
         source,
     })?;
-    // First: an older manifest explains why its list is gone.
+    // Checked first: an older manifest explains why its list is missing.
     if let Some(file) = survey.segments_not_in_manifest.first() {
         let file = file.clone();
         return Err(OpenError::SegmentNotInManifest { file });
@@ -144,7 +144,7 @@ struct Named {
     segments: BTreeSet<FileNumber>,
     list: Option<FileNumber>,
     rows: BTreeSet<FileNumber>,
-    /// Whether `rows` are all that there are.
+    /// Whether `rows` is complete.
     tells_of_rows: bool,
 }
 

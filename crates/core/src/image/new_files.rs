@@ -40,7 +40,8 @@ impl NewFiles {
     /// found under that, and renamed by the next opening.
     ///
     /// # Errors
-    /// The path of a file that is gone: another program has removed it. All have their first names again then.
+    /// The path of a missing file: another program has removed it. All files have their first names
+    /// again then.
     pub(crate) fn rename(&self, dir: &Path) -> Result<(), PathBuf> {
         let lasting = |new: &PathBuf| {
             let name = ImageFileName::of(new).and_then(ImageFileName::lasting);

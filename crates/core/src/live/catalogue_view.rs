@@ -55,7 +55,8 @@ struct Replaced {
 /// The table that a name stood for at a view's moment.
 #[derive(Clone)]
 pub(crate) enum TableThen {
-    /// A table in memory, and its columns if the catalogue knew them. It is gone once the view has ended.
+    /// A table in memory, and its columns if the catalogue knew them. It is freed once the view has
+    /// ended.
     InMemory(Weak<RawTable>, Option<Box<Schema>>),
     /// A table in segments, with its open files.
     InSegments {

@@ -26,10 +26,11 @@ pub(crate) struct TablesInSegments {
     bytes_max: u64,
     /// Locked while a table is taken into memory: one after the other.
     pub(crate) taking: Mutex<()>,
-    /// The handles of those that stay, by the identities of their segments. Locked for moments, after the catalogue.
+    /// The handles of those that stay, by the identities of their segments. Locked only briefly,
+    /// after the catalogue.
     staying: Mutex<BTreeMap<String, Arc<RawTable>>>,
-    /// The changes that have made those that were loaded since the opening, by the identities of their segments. Locked for
-    /// moments, after the catalogue.
+    /// The changes that have made those that were loaded since the opening, by the identities of
+    /// their segments. Locked only briefly, after the catalogue.
     made_by: Mutex<BTreeMap<String, ChangeNumber>>,
     /// The approximate memory of each table that was taken into memory. Locked only briefly, after
     /// the catalogue.

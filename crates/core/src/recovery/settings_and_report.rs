@@ -80,11 +80,11 @@ pub struct LoadingProgress {
     pub tables_total: u64,
     /// Rows of the image that were read.
     pub rows: u64,
-    /// Those that there are.
+    /// The total of these.
     pub rows_total: u64,
     /// Bytes of the image that were read.
     pub bytes: u64,
-    /// Those that there are.
+    /// The total of these.
     pub bytes_total: u64,
 }
 

@@ -237,8 +237,8 @@ impl Builder {
     /// With [`BackupOptions::keep`], a restore can go back to any restore point of that time,
     /// without a gap: the log is in the backup before a checkpoint frees it. Points are then
     /// written to the log each second, unless [`Builder::restore_points`] says otherwise. A
-    /// checkpoint waits for the backup, but not if that fails. Most of the directory are changed
-    /// parts of images, so long intervals do not make it much smaller.
+    /// checkpoint waits for the backup, but not if that fails. Most of the directory consists of
+    /// changed parts of images, so longer intervals hardly reduce its size.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -504,7 +504,7 @@ mod tests {
         }
     }
 
-    /// Under a race detector this tells whether the memory goes from hand to hand.
+    /// Under a race detector this checks that the memory is handed over correctly.
     #[test]
     fn threads_that_fill_the_same_chunk_take_records_back() {
         let arena = Arena::default();

@@ -9,7 +9,8 @@ use std::collections::HashMap;
 pub(crate) const LARGE_BYTES: usize = 1 << 20;
 const _: () = assert!(LARGE_BYTES.is_power_of_two());
 
-/// The bytes of some buffers: all ones of their lengths. One branch tells whether any of them is large.
+/// The bytes of some buffers: all ones of their lengths. One branch decides whether any of them is
+/// large.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Sizes(usize);
 

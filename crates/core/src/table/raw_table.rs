@@ -454,7 +454,7 @@ impl RawTable {
         leaves.iter().all(|leaf| self.extend_leaf(*leaf, 0))
     }
 
-    /// Raises the leaf's rts to at least `rts`, and then tells whether its keys are still those
+    /// Raises the leaf's rts to at least `rts`, and then returns whether its keys are still those
     /// that `seen` stands for.
     pub(crate) fn extend_leaf(&self, seen: LeafVersion, rts: u64) -> bool {
         self.index.raise_and_check(seen, rts)

@@ -1,8 +1,8 @@
-//! Which keys of a table have left its index since the last image, roughly: the image before may still have their rows, and
-//! no record says any more that its key range has changed.
+//! Approximate ranges of the keys that have left a table's index since the last image: that image
+//! may still have their rows, and no record says any more that its key range has changed.
 //!
-//! A few hundred ranges are kept, which grow together when there are more. So a range may be taken for changed that is not,
-//! and never the other way round.
+//! At most a few hundred ranges are kept; further ones are merged. So an unchanged range may be
+//! taken for changed, but never the other way round.
 
 use std::ops::Bound;
 

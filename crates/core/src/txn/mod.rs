@@ -6,12 +6,13 @@
 //! one blocks no other. Under strict two-phase locking, reads lock first. Where operations are
 //! logged one by one, writes are made immediately, too (`in_place.rs`).
 //!
-//! This module works on bytes; `api::table` and `api::transaction` are the typed interface. Keys that are looked up
-//! together are in `batched_lookup.rs`, writes that wait to be looked up so in `deferred_writes.rs`, commutative
-//! increments in `increment.rs`, ranges of keys in `scan.rs`, and keys that are not there in `gap_locks.rs`. Reads and
-//! writes of one key are in `read.rs` and `write.rs`. Which values are refused is in `stage_write.rs`, which of their
-//! checks tests turn off in `fault_injection.rs`. Tables that are not loaded yet are in `unloaded_tables.rs`, and why a
-//! transaction must not commit in `doom.rs`.
+//! This module works on bytes; `api::table` and `api::transaction` are the typed interface. Keys
+//! that are looked up together are in `batched_lookup.rs`, deferred writes, which wait for such a
+//! look-up, in `deferred_writes.rs`, commutative increments in `increment.rs`, ranges of keys in
+//! `scan.rs`, and keys that are not there in `gap_locks.rs`. Reads and writes of one key are in
+//! `read.rs` and `write.rs`. Which values are refused is in `stage_write.rs`, which of their checks
+//! tests turn off in `fault_injection.rs`. Tables that are not loaded yet are in
+//! `unloaded_tables.rs`, and why a transaction must not commit in `doom.rs`.
 
 mod batched_lookup;
 mod deferred_writes;

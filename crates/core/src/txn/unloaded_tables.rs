@@ -21,7 +21,8 @@ pub(super) enum UnloadedTables {
 }
 
 impl Transaction {
-    /// From now on, an attempt that uses a table that is not loaded ends, and is to be asked for that table.
+    /// From now on, an attempt that uses an unloaded table ends, and the caller asks it for that
+    /// table.
     pub(crate) fn end_attempts_on_unloaded_tables(&mut self) {
         self.unloaded_tables = UnloadedTables::EndAttempt(None);
     }

@@ -24,7 +24,8 @@ use crate::error::OpenError;
 use crate::events;
 use crate::image::leftovers::read_image;
 
-/// Says that the first backup in a directory is under way, or was interrupted: the identity of its database.
+/// Marks a first backup of a directory that is running or was interrupted; contains the identity of
+/// its database.
 const BEGUN: &str = "BACKUP";
 
 /// The present backup.

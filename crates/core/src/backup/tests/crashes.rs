@@ -30,7 +30,8 @@ impl Changed {
         Self::with(spec, false)
     }
 
-    /// `reopens`: so that the next backup has a generation of the log that the one before does not know.
+    /// `reopens`: so that the next backup has a generation of the log that the previous one does
+    /// not know.
     fn with(spec: &str, reopens: bool) -> Self {
         let (spec, disk) = (spec.parse().unwrap(), SimDisk::with_separate_directories());
         let mut db = builder(spec, &disk).open(DIR).unwrap();

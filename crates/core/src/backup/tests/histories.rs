@@ -237,8 +237,8 @@ fn no_backup_is_taken_of_a_change_in_doubt() {
             let db = builder(spec, &disk).open(DIR).unwrap();
             db.table::<u64, u64>("spare").unwrap();
             put(&db, 1, b"common");
-            // The manifest takes its place, which is reported as a failure; and the one before does not come back. (A new table
-            // is not appended to the journal before.)
+            // The manifest is installed, but reported as a failure; and the previous one does not
+            // come back. (A new table is not appended to the journal before.)
             disk.inject(Fault::once(Step::Write, 0, ErrorKind::Other));
             disk.inject(Fault::once(Step::Rename, 0, ErrorKind::Other).though_it_takes_place());
             if number == 0 {

@@ -161,7 +161,8 @@ fn a_damaged_file_is_found_where_contents_are_verified() {
                 }
                 error @ BackupError::KeptLog { .. } => {
                     let told = format!("{error:?}");
-                    // A frame is missed where the one before ends, which may be in another file of its stream.
+                    // A missing frame is reported at the end of the previous one, which may be in
+                    // another file of its stream.
                     let stream = path.parent().unwrap().display().to_string();
                     assert!(told.contains(&stream), "{told}");
                     found[1] += 1;

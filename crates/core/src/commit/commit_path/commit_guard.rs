@@ -74,7 +74,7 @@ impl<'c, P: CcProtocol> CommitGuard<'c, P> {
         }
     }
 
-    /// To be called before the first version is installed: from here on the commit counts.
+    /// Called before the first version is installed: from here on the commit counts.
     #[inline]
     pub(super) fn hand_over(&self) {
         self.reached.set(Reached::HandedOver);

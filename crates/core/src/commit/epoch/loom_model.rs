@@ -82,7 +82,7 @@ fn no_epoch_with_registrations_is_finished() {
     });
 }
 
-/// A committer that registers again in the next epoch has left the one before.
+/// A committer that registers again in the next epoch has left the previous one.
 #[test]
 fn a_committer_that_continues_is_seen_in_its_epoch() {
     explore(3, || {

@@ -640,7 +640,7 @@ mod tests {
             stamp
         }
 
-        /// Ends the views, the last that there are: nothing is counted then.
+        /// Ends the last views: the counted memory is zero then.
         fn end_all(&self, views: impl IntoIterator<Item = (Arc<ViewState>, Stamp)>) {
             for (view, _) in views {
                 self.views.end(&view, &self.epochs);

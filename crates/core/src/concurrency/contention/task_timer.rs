@@ -161,7 +161,7 @@ impl Inner {
                 });
             }
         }
-        // Tasks that still wait find out when they are polled that the database is gone.
+        // Tasks that still wait learn when they are polled that the database is closed.
         let left = std::mem::take(&mut state.entries);
         drop(state);
         for waker in left.into_values() {

@@ -11,8 +11,8 @@
 //! # Invariants
 //! - P1. The list and the state change under the mutex only, and a waiter enters under it before it parks. So a change
 //!   is seen by the waiter's last look before the park, or its maker sees the request: no wake-up is lost.
-//! - P2. A request leaves the list once. Whether it was granted is whether it is gone, however the park has ended: a
-//!   grant and a timeout at the same moment are one grant.
+//! - P2. A request leaves the list once. It was granted exactly if it has left the list, however
+//!   the park has ended: a grant and a timeout at the same moment are one grant.
 //! - P3. An unpark that comes before the park ends it (`sync.rs`). So the mutex need not be held while parking begins.
 
 use std::ops::{Index, IndexMut};

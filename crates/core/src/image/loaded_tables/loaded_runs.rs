@@ -97,7 +97,7 @@ impl LoadedRuns {
     /// The image before, if there is one, with the table. It is of the same moment: what the log has is above it, as it was.
     ///
     /// # Errors
-    /// [`ImageError`]; the runs are gone then.
+    /// [`ImageError`]; the runs are removed then.
     pub(crate) fn into_image(
         self,
         target: &ImageTarget<'_>,

@@ -123,7 +123,7 @@ pub(crate) struct ImageOptions<'a> {
 pub(crate) struct ImageProgress {
     /// Tables that are done.
     pub(crate) tables: u64,
-    /// Runs of the image before that were kept.
+    /// Runs of the previous image that were kept.
     pub(crate) runs_kept: u64,
     /// Rows that were written.
     pub(crate) rows: u64,
@@ -133,9 +133,10 @@ pub(crate) struct ImageProgress {
     pub(crate) file_bytes: u64,
 }
 
-/// Writes the image of these tables. All its files are durable when this returns, and the image before is untouched.
+/// Writes the image of these tables. All its files are durable when this returns, and the previous
+/// image is unchanged.
 ///
-/// `moment` is at or after the moment of the image before.
+/// `moment` is at or after the moment of the previous image.
 ///
 /// # Errors
 /// [`ImageError`]; nothing of the image is there then.
@@ -172,8 +173,8 @@ pub(crate) fn write_image<R: RowsAtStamp>(
     name_runs(&run_target, moment, before, listed, checkpoint.files)
 }
 
-/// Writes the list that names the runs of these tables, which are in `files` or in the image before. All files are durable
-/// when this returns.
+/// Writes the list that names the runs of these tables, which are in `files` or in the previous
+/// image. All files are durable when this returns.
 ///
 /// # Errors
 /// [`ImageError`]; none of the files is there then.
@@ -274,7 +275,7 @@ impl Checkpoint<'_, '_> {
             }
         }
         rows.written_through(None);
-        // The first covers the keys of runs before it that are gone (I8).
+        // The first covers the keys of removed runs before it (I8).
         if let Some(first) = runs.first_mut() {
             first.from.clear();
         }

@@ -1,4 +1,5 @@
-//! Writing the image of a checkpoint: which runs it keeps of the image before, and which it writes.
+//! Writing the image of a checkpoint: the runs of the previous image that it keeps, and those that
+//! it writes.
 
 pub(crate) mod image_writer;
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! A table of the tests: a map, with the stamps of all that was ever done to it.
+//! A model of a table for tests: a map, with the stamps of all its changes.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;

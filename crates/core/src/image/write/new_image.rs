@@ -1,4 +1,4 @@
-//! An image that was written and that no manifest names yet, and the way from the image before to it.
+//! Installation of a written image that no manifest names yet, in place of the previous one.
 //!
 //! ```text
 //!   1. the list before gets its first name back, durably       a crash: the image before, and its list is renamed
@@ -32,7 +32,7 @@ pub(crate) struct NewImage {
     list: ImageList,
     named: NamedList,
     files: NewFiles,
-    /// Files that only the image before has, its list left out.
+    /// Files that only the previous image has, except its list.
     superseded: Vec<ImageFileName>,
     before: Option<ListBefore>,
     disk: Arc<dyn Disk>,
@@ -90,9 +90,8 @@ impl NewImage {
         &self.named
     }
 
-    /// Gives the list before its first name back, so that the new manifest names every list that has its
-    /// lasting name (I11).
-    /// To be called before the manifest is replaced.
+    /// Gives the list before its first name back, so that the new manifest names every list that
+    /// has its lasting name (I11). Called before the manifest is replaced.
     ///
     /// # Errors
     /// [`ImageError::Device`]. The manifest is not to be replaced then.
@@ -105,8 +104,8 @@ impl NewImage {
     /// renames it.
     ///
     /// # Errors
-    /// [`ImageError::Device`] if the list is gone: another program has removed it. Then the manifest is to be put back
-    /// that names the image before, and this dropped.
+    /// [`ImageError::Device`] if the list is missing: another program has removed it. Then the
+    /// manifest is to be put back that names the previous image, and this dropped.
     pub(crate) fn give_lasting_name(&self) -> Result<(), ImageError> {
         self.files.rename(&self.dir).map_err(|path| {
             let gone = io::Error::new(

@@ -82,7 +82,7 @@ impl<'a> RunWriter<'a> {
         }
     }
 
-    /// Adds a row. It comes after the one before.
+    /// Adds a row, which follows the previous one.
     pub(crate) fn push(
         &mut self,
         row: &Loaded<'_>,

@@ -10,8 +10,8 @@ use crate::image::write::rows_at_stamp::{KeyBounds, RowsAtStamp, VisitRow};
 
 /// The rows of a table as of one stamp S, which are read key by key.
 pub(crate) trait RowsByKey {
-    /// Visits every key that had a row as of S, or any version above the S of the image before, in any order and once.
-    /// It may visit others.
+    /// Visits every key that had a row as of S, or any version above the S of the previous image,
+    /// in any order and once. It may visit others.
     ///
     /// # Errors
     /// The error that prevents the visit. The checkpoint fails then.

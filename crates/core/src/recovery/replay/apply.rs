@@ -34,7 +34,7 @@ struct Replayed<'a> {
 }
 
 impl<'a> Tables<'a> {
-    /// These, and tables that were dropped in the place of all others before `next_table`.
+    /// These, and dropped tables for all other numbers before `next_table`.
     pub(in crate::recovery) fn new(
         raw_tables: &'a BTreeMap<TableId, Arc<RawTable>>,
         next_table: TableId,

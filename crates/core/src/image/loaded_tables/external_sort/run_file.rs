@@ -70,7 +70,7 @@ impl RunWriter {
         })
     }
 
-    /// Adds a key, which does not come before the one before it.
+    /// Adds a key, which is not below the previous one.
     pub(super) fn push(&mut self, key: &[u8]) -> Result<(), LoadError> {
         self.block
             .extend_from_slice(&(key.len() as u32).to_le_bytes());
