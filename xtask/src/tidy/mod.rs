@@ -14,6 +14,7 @@ mod paper_table;
 mod person_words;
 mod test_names;
 mod test_only_features;
+mod translated_sentences;
 mod unfinished_marks;
 mod unsafe_files;
 mod vocabulary;
@@ -87,6 +88,14 @@ const RULES: &[(&str, Rule)] = &[
     ),
     (person_words::IN_RUST, person_words::check_rust),
     (person_words::IN_DOCUMENTS, person_words::check_documents),
+    (
+        translated_sentences::IN_RUST,
+        translated_sentences::check_rust,
+    ),
+    (
+        translated_sentences::IN_DOCUMENTS,
+        translated_sentences::check_documents,
+    ),
     ("names have the field's words", vocabulary::check),
 ];
 
@@ -95,6 +104,14 @@ const MEASURED: &[(&str, Measure)] = &[
     (commit_subjects::RULE, commit_subjects::measure),
     (person_words::IN_RUST, person_words::measure_rust),
     (person_words::IN_DOCUMENTS, person_words::measure_documents),
+    (
+        translated_sentences::IN_RUST,
+        translated_sentences::measure_rust,
+    ),
+    (
+        translated_sentences::IN_DOCUMENTS,
+        translated_sentences::measure_documents,
+    ),
 ];
 
 /// Checks every rule, and prints the findings with their remedies.
