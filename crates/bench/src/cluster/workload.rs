@@ -1,8 +1,8 @@
 //! The commands that clients send.
 //!
-//! Accounts come in pairs: the even one only pays, the odd one only receives, always an amount of
-//! 1. A payer's balance therefore shows how often it has paid, which distinguishes a missing
-//! payment from a duplicated one.
+//! Accounts come in pairs: the even one only pays, the odd one only receives, always one unit.
+//! A payer's balance therefore shows how often it has paid, which distinguishes a missing payment
+//! from a duplicated one.
 
 use clap::ValueEnum;
 use namiki_client::protocol::{Command, Write};
