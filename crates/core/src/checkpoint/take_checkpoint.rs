@@ -489,6 +489,7 @@ impl Work {
         })?;
         let oldest = catalogue.manifest.oldest_generation;
         drop(catalogue);
+        self.parts.loader.open_files_in_use();
         let list = new.remove_superseded();
         let removed = remove_generations(disk, &dir.join("wal"), oldest);
         events::superfluous_removed(&removed);

@@ -209,6 +209,39 @@ fn a_view_of_unloaded_tables_sees_every_row() {
 }
 
 #[test]
+fn a_scan_goes_on_after_its_image_was_replaced() {
+    let sim = SimDisk::new();
+    create(&sim);
+    let tables = model(300);
+    checkpoint(&sim, &tables, 100, 3000);
+    let held = HeldLoading::open(builder(&sim, SPECS[0]));
+    let table = held.table::<[u8], [u8]>("variable").unwrap();
+    let before: Vec<_> = tables[1]
+        .rows()
+        .map(|(key, (value, _))| (key.clone(), value.clone()))
+        .collect();
+    let (mut found, mut files_kept) = (Vec::new(), None);
+    let visit = |key: &[u8], value: &[u8]| {
+        if found.is_empty() {
+            held.gate.open();
+            held.wait_until_loaded().unwrap();
+            for (key, _) in &before {
+                held.transact(|tx| tx.put(&table, &**key, b"later"))
+                    .unwrap();
+            }
+            files_kept = Some(held.checkpoint().unwrap().files_kept);
+        }
+        found.push((key.to_vec(), value.to_vec()));
+        Ok(ControlFlow::Continue(()))
+    };
+    let view = held.view().unwrap();
+    view.scan_bytes(table.raw_table(), ScanRange::all(), visit)
+        .unwrap();
+    assert!(found == before);
+    assert_eq!(files_kept, Some(0));
+}
+
+#[test]
 fn keys_of_an_unloaded_table_without_order_are_found() {
     let sim = SimDisk::new();
     create(&sim);

@@ -22,8 +22,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 
 use namiki_platform::disk::Disk;
@@ -100,8 +100,9 @@ struct LoadingTable {
 
 enum Contents {
     Unloaded(Arc<UnloadedTable>),
-    /// They are in the index, or the table was dropped.
-    Released,
+    /// They are in the index, or the table was dropped. Views that began before may still read the
+    /// runs.
+    Released(Weak<UnloadedTable>),
     Failed(Error),
 }
 
@@ -480,10 +481,10 @@ impl ImageLoader {
     }
 
     /// A table is loaded.
-    fn end(&self, number: usize, table: &UnloadedTable) {
+    fn end(&self, number: usize, table: &Arc<UnloadedTable>) {
         let mut contents = self.tables[number].contents.lock();
         if matches!(*contents, Contents::Unloaded(_)) {
-            *contents = Contents::Released;
+            *contents = Contents::Released(Arc::downgrade(table));
             drop(contents);
             table.raw_table.load_state.end(Ok(()));
             events::table_ready(&table.raw_table.name());
@@ -528,9 +529,23 @@ impl ImageLoader {
         let Some(loading) = self.numbers.get(&id).map(|number| &self.tables[*number]) else {
             return;
         };
-        let was = std::mem::replace(&mut *loading.contents.lock(), Contents::Released);
+        let was = {
+            let mut contents = loading.contents.lock();
+            match &*contents {
+                Contents::Released(_) => None,
+                Contents::Failed(_) => {
+                    *contents = Contents::Released(Weak::new());
+                    None
+                }
+                Contents::Unloaded(table) => {
+                    let table = Arc::clone(table);
+                    *contents = Contents::Released(Arc::downgrade(&table));
+                    Some(table)
+                }
+            }
+        };
         loading.parts.lock().records.clear();
-        if let Contents::Unloaded(table) = was {
+        if let Some(table) = was {
             let dropped = Error::TableDropped {
                 table: table.raw_table.name(),
             };
@@ -591,8 +606,23 @@ impl ImageLoader {
     /// Whether all tables are loaded, except for those that were dropped.
     pub(crate) fn is_done(&self) -> bool {
         let is_released =
-            |table: &LoadingTable| matches!(*table.contents.lock(), Contents::Released);
+            |table: &LoadingTable| matches!(*table.contents.lock(), Contents::Released(_));
         self.tables.iter().all(is_released)
+    }
+
+    /// Opens the files of loaded tables that a view still reads from their runs, because its read
+    /// began before the table was loaded. Called before an image's files are removed. A file that
+    /// cannot be opened is an error of that read.
+    pub(crate) fn open_files_in_use(&self) {
+        for table in &self.tables {
+            let in_use = match &*table.contents.lock() {
+                Contents::Released(table) => table.upgrade(),
+                Contents::Unloaded(_) | Contents::Failed(_) => None,
+            };
+            if let Some(table) = in_use {
+                let _ = table.open_runs();
+            }
+        }
     }
 
     /// The rows of a table in its runs; `None` if it was loaded concurrently.
@@ -605,7 +635,7 @@ impl ImageLoader {
         };
         match &*self.tables[*number].contents.lock() {
             Contents::Unloaded(table) => Ok(Some(Arc::clone(table))),
-            Contents::Released => Ok(None),
+            Contents::Released(_) => Ok(None),
             Contents::Failed(error) => Err(error.clone()),
         }
     }
@@ -623,7 +653,7 @@ impl ImageLoader {
         for table in &self.tables {
             match &*table.contents.lock() {
                 Contents::Unloaded(_) => {}
-                Contents::Released => progress.tables += 1,
+                Contents::Released(_) => progress.tables += 1,
                 Contents::Failed(_) => progress.tables_failed += 1,
             }
         }
@@ -642,7 +672,7 @@ impl LoadingTable {
     fn unloaded(&self) -> Option<Arc<UnloadedTable>> {
         match &*self.contents.lock() {
             Contents::Unloaded(table) => Some(Arc::clone(table)),
-            Contents::Released | Contents::Failed(_) => None,
+            Contents::Released(_) | Contents::Failed(_) => None,
         }
     }
 }

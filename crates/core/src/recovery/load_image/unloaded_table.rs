@@ -5,7 +5,8 @@
 //!
 //! It does not change: transactions wait until the table is loaded. A view that continues to read
 //! here after the loading still sees its own moment: the runs were written before the database was
-//! opened, and from records it reads its own version.
+//! opened, and from records it reads its own version. A checkpoint that removes the runs opens
+//! their files first for such a view (`ImageLoader::open_files_in_use`).
 
 use std::cmp::Ordering;
 use std::ops::{Bound, ControlFlow};
