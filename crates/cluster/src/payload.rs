@@ -18,6 +18,7 @@
 //! Paper: raft-pwal §2.2 (the paper logs commands; here the log has their effects)
 
 use namiki_client::protocol::{Outcome, SessionId};
+use namiki_data::varint;
 
 const VERSION: u8 = 1;
 
@@ -46,14 +47,14 @@ impl PayloadBuilder {
         outcomes: &[(u32, Outcome)],
     ) {
         let into = &mut self.sections;
-        put_varint(into, session.0);
-        put_varint(into, group);
-        put_varint(into, acknowledged_through);
-        put_varint(into, u64::from(commands));
-        put_varint(into, outcomes.len() as u64);
+        varint::put(session.0, into);
+        varint::put(group, into);
+        varint::put(acknowledged_through, into);
+        varint::put(u64::from(commands), into);
+        varint::put(outcomes.len() as u64, into);
         let mut before = 0;
         for (index, _) in outcomes {
-            put_varint(into, u64::from(index - before));
+            varint::put(u64::from(index - before), into);
             before = *index;
         }
         into.extend(outcomes.iter().map(|(_, outcome)| *outcome as u8));
@@ -63,7 +64,7 @@ impl PayloadBuilder {
     /// The payload, to which the changes are appended.
     pub(crate) fn finish(&mut self, into: &mut Vec<u8>) {
         into.push(VERSION);
-        put_varint(into, self.count);
+        varint::put(self.count, into);
         into.append(&mut self.sections);
         self.count = 0;
     }
@@ -150,20 +151,10 @@ impl<'a> Reader<'a> {
     }
 
     fn varint(&mut self) -> Result<u64, PayloadError> {
-        let at = self.at;
-        let mut value = 0_u64;
-        for shift in (0..64).step_by(7) {
-            let byte = self.take(1)?[0];
-            let bits = u64::from(byte & 0x7f);
-            if bits << shift >> shift != bits {
-                break;
-            }
-            value |= bits << shift;
-            if byte < 0x80 {
-                return Ok(value);
-            }
-        }
-        Err(PayloadError { at })
+        let mut rest = self.bytes.get(self.at..).unwrap_or_default();
+        let value = varint::take(&mut rest).map_err(|_| PayloadError { at: self.at })?;
+        self.at = self.bytes.len() - rest.len();
+        Ok(value)
     }
 
     fn section(&mut self) -> Result<Section<'a>, PayloadError> {
@@ -206,14 +197,6 @@ impl<'a> Reader<'a> {
             outcomes,
         })
     }
-}
-
-fn put_varint(into: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        into.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    into.push(value as u8);
 }
 
 #[cfg(test)]

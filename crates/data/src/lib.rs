@@ -11,6 +11,7 @@
 //! | [`columns`] | tables with a schema: data, keys and rows by columns |
 //! | `shape` | names of derived types, which contain a hash of their fields |
 //! | `row_layout`, `layout_of_types` | the catalogue's description of a table's rows |
+//! | `varint` | numbers in seven bits a byte, in one encoding |
 
 pub mod columns;
 #[doc(hidden)]
@@ -22,6 +23,8 @@ mod layout_of_types;
 mod row_layout;
 mod shape;
 mod value;
+#[doc(hidden)]
+pub mod varint;
 
 #[doc(hidden)]
 pub use derive_support as __derive;

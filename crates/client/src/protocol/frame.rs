@@ -98,9 +98,9 @@ pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, FrameError> {
 /// The protocol version of these bytes, if they begin as a [`Request::Hello`] of any version.
 #[must_use]
 pub fn claimed_version(bytes: &[u8]) -> Option<u64> {
-    let (kind, rest) = varint(bytes)?;
-    let (magic, rest) = varint(rest)?;
-    let (version, _) = varint(rest)?;
+    let (kind, rest) = number(bytes)?;
+    let (magic, rest) = number(rest)?;
+    let (version, _) = number(rest)?;
     (kind == HELLO && magic == u64::from(MAGIC)).then_some(version)
 }
 
@@ -116,27 +116,20 @@ pub struct ClaimedGroup {
 /// The header of a group, if these bytes are a [`Request::Submit`]; the commands are not decoded.
 #[must_use]
 pub fn claimed_group(bytes: &[u8]) -> Option<ClaimedGroup> {
-    let (kind, mut rest) = varint(bytes)?;
+    let (kind, mut rest) = number(bytes)?;
     if kind != SUBMIT {
         return None;
     }
-    (_, rest) = varint(rest)?; // The session.
-    let (group, rest) = varint(rest)?;
-    let (_acknowledged, rest) = varint(rest)?;
-    let (commands, _) = varint(rest)?;
+    (_, rest) = number(rest)?; // The session.
+    let (group, rest) = number(rest)?;
+    let (_acknowledged, rest) = number(rest)?;
+    let (commands, _) = number(rest)?;
     Some(ClaimedGroup { group, commands })
 }
 
-/// A number in seven bits a byte, the lowest first, and what follows it.
-fn varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
-    let mut value = 0;
-    for (at, &byte) in bytes.iter().enumerate().take(10) {
-        value |= u64::from(byte & 0x7f) << (7 * at);
-        if byte & 0x80 == 0 {
-            return Some((value, &bytes[at + 1..]));
-        }
-    }
-    None
+/// The number that bytes begin with, as postcard encodes them of every width, and the bytes behind it.
+fn number(bytes: &[u8]) -> Option<(u64, &[u8])> {
+    postcard::take_from_bytes(bytes).ok()
 }
 
 #[cfg(test)]

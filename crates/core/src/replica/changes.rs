@@ -10,10 +10,12 @@
 //!
 //! Paper: raft-pwal §3.2
 
+use namiki_data::varint;
+
 use crate::replica::error::ReplicaError;
 use crate::storage::record::VALUE_BYTES_MAX;
 use crate::table::raw_table::TableId;
-use crate::wal_format::encoding_primitives::Reader;
+use crate::wal_format::encoding_primitives::{DecodeError, Reader};
 
 /// The common properties of a run's rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,18 +34,10 @@ impl Shape {
 
 /// Appends the header of a run.
 pub(super) fn begin_run(shape: Shape, rows: usize, into: &mut Vec<u8>) {
-    put_varint(u64::from(shape.table.0), into);
-    put_varint(shape.key_bytes as u64, into);
-    put_varint(shape.value_bytes.map_or(0, |bytes| bytes as u64 + 1), into);
-    put_varint(rows as u64, into);
-}
-
-fn put_varint(mut n: u64, into: &mut Vec<u8>) {
-    while n >= 0x80 {
-        into.push(n as u8 | 0x80);
-        n >>= 7;
-    }
-    into.push(n as u8);
+    varint::put(u64::from(shape.table.0), into);
+    varint::put(shape.key_bytes as u64, into);
+    varint::put(shape.value_bytes.map_or(0, |bytes| bytes as u64 + 1), into);
+    varint::put(rows as u64, into);
 }
 
 /// Rows of one shape.
@@ -92,11 +86,14 @@ impl<'a> Runs<'a> {
         let at = self.bytes - self.from.remaining();
         let bad = |why| ReplicaError::Undecodable { at, why };
         let from = &mut self.from;
-        let truncated = |_| bad("it ends in the middle of a run");
-        let table = TableId(from.number().map_err(truncated)?);
-        let key_bytes = from.length().map_err(truncated)?;
-        let value_bytes = from.length().map_err(truncated)?.checked_sub(1);
-        let rows = from.length().map_err(truncated)?;
+        let undecodable = |error| match error {
+            DecodeError::Truncated => bad("it ends in the middle of a run"),
+            _ => bad("a number is too large, or not in its shortest encoding"),
+        };
+        let table = TableId(from.number().map_err(undecodable)?);
+        let key_bytes = from.length().map_err(undecodable)?;
+        let value_bytes = from.length().map_err(undecodable)?.checked_sub(1);
+        let rows = from.length().map_err(undecodable)?;
         if value_bytes.is_some_and(|bytes| bytes > VALUE_BYTES_MAX) {
             return Err(bad("a value is longer than a table can hold"));
         }
@@ -116,7 +113,7 @@ impl<'a> Runs<'a> {
             .checked_add(value_bytes.unwrap_or(0))
             .and_then(|row_bytes| row_bytes.checked_mul(rows))
             .ok_or(bad("a run is longer than memory"))?;
-        let bytes = from.take(bytes).map_err(truncated)?;
+        let bytes = from.take(bytes).map_err(undecodable)?;
         Ok(Run {
             at,
             shape,

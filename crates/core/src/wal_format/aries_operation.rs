@@ -19,12 +19,13 @@
 use namiki_log::{
     Entry, Grant, GroupResource, ImageEffect, Log, LogError, RECORD_HEADER_BYTES, Stream,
 };
+use namiki_data::varint;
 use namiki_platform::{Epoch, Lsn, Stamp};
 use smallvec::{SmallVec, smallvec};
 
 use crate::table::raw_table::TableId;
 use crate::wal_format::encoding_primitives::{
-    DecodeError, PADDING, Reader, RecordFormat, Writer, slot_bytes, varint_bytes,
+    DecodeError, PADDING, Reader, RecordFormat, Writer, slot_bytes,
 };
 
 const BEGIN: u8 = 1;
@@ -161,7 +162,7 @@ impl<'a> Operation<'a> {
     /// The bytes that it takes.
     pub(crate) fn encoded_bytes(&self, format: RecordFormat) -> usize {
         let parts = self.parts();
-        let numbers: usize = parts.numbers.iter().map(|n| varint_bytes(*n)).sum();
+        let numbers: usize = parts.numbers.iter().map(|n| varint::len(*n)).sum();
         let bytes: usize = parts.bytes.iter().map(|it| it.len()).sum();
         let own = 1 + numbers + bytes;
         match format {

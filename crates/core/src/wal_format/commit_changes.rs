@@ -12,10 +12,11 @@
 //! Paper: pwal §6.1.1 (512-byte records)
 
 use namiki_log::RECORD_HEADER_BYTES;
+use namiki_data::varint;
 
 use crate::table::raw_table::TableId;
 use crate::wal_format::encoding_primitives::{
-    DecodeError, PADDING, Reader, RecordFormat, Writer, slot_bytes, varint_bytes,
+    DecodeError, PADDING, Reader, RecordFormat, Writer, slot_bytes,
 };
 use crate::wal_format::restore_point::{RESTORE_POINT, RESTORE_POINT_BYTES};
 
@@ -96,8 +97,8 @@ pub(crate) fn put_bytes(table: TableId, key_bytes: usize, value_bytes: usize) ->
 }
 
 fn change_bytes(table: TableId, key: usize, value: Option<usize>) -> usize {
-    let lengths = varint_bytes(u64::from(table.0)) + varint_bytes(key as u64);
-    1 + lengths + key + value.map_or(0, |value| varint_bytes(value as u64) + value)
+    let lengths = varint::len(u64::from(table.0)) + varint::len(key as u64);
+    1 + lengths + key + value.map_or(0, |value| varint::len(value as u64) + value)
 }
 
 /// The changes in a commit's bytes.
@@ -157,6 +158,8 @@ impl<'a> Iterator for Changes<'a> {
 #[cfg(test)]
 mod tests {
     use std::num::NonZeroU16;
+
+    use namiki_data::varint::VarintError;
 
     use super::*;
 
@@ -230,5 +233,12 @@ mod tests {
         let mut truncated = Changes::new(&[PUT, 1, 200]);
         assert_eq!(truncated.next(), Some(Err(DecodeError::Truncated)));
         assert_eq!(truncated.next(), None);
+        for (bytes, error) in [
+            (&[PUT, 129, 0][..], VarintError::Overlong),
+            (&[PUT, 255, 255, 255, 255, 16], VarintError::TooLarge),
+        ] {
+            let found = Changes::new(bytes).next();
+            assert_eq!(found, Some(Err(DecodeError::Number(error))));
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! Encoding primitives of log records: numbers, lengths and padding, and the sizes of records.
 //!
 //! ```text
-//!   varint   = seven bits a byte, the lowest first; the top bit says that more follow
+//!   varint   = see `namiki_data::varint`
 //!   padding  = 0 | length u32 | that many bytes to skip
 //! ```
 //!
@@ -9,6 +9,7 @@
 
 use std::num::NonZeroU16;
 
+use namiki_data::varint::{self, VarintError};
 use serde::{Deserialize, Serialize};
 
 /// The first byte of padding.
@@ -40,11 +41,6 @@ pub(crate) fn slot_bytes(bytes: usize, size: usize) -> usize {
     } else {
         whole + size
     }
-}
-
-/// How many bytes a number takes.
-pub(crate) fn varint_bytes(n: u64) -> usize {
-    ((64 - (n | 1).leading_zeros()) as usize).div_ceil(7)
 }
 
 /// Writes into a slice, from its beginning.
@@ -83,12 +79,8 @@ impl<'a> Writer<'a> {
         self.at += 1;
     }
 
-    pub(crate) fn varint(&mut self, mut n: u64) {
-        while n >= 0x80 {
-            self.byte(n as u8 | 0x80);
-            n >>= 7;
-        }
-        self.byte(n as u8);
+    pub(crate) fn varint(&mut self, n: u64) {
+        varint::encode(n, |byte| self.byte(byte));
     }
 
     /// Writes `bytes` bytes of padding: none, or enough for its header.
@@ -113,6 +105,18 @@ pub enum DecodeError {
     /// A change of no known kind.
     #[error("it holds a change of the unknown kind {0}")]
     UnknownKind(u8),
+    /// A number in it is not one.
+    #[error("in a change, {0}")]
+    Number(VarintError),
+}
+
+impl From<VarintError> for DecodeError {
+    fn from(error: VarintError) -> Self {
+        match error {
+            VarintError::Truncated => Self::Truncated,
+            other => Self::Number(other),
+        }
+    }
 }
 
 /// Reads from a slice, from its beginning.
@@ -149,25 +153,17 @@ impl<'a> Reader<'a> {
     }
 
     pub(crate) fn varint(&mut self) -> Result<u64, DecodeError> {
-        let mut n = 0;
-        for shift in (0..64).step_by(7) {
-            let byte = self.take(1)?[0];
-            n |= u64::from(byte & 0x7f) << shift;
-            if byte < 0x80 {
-                return Ok(n);
-            }
-        }
-        Err(DecodeError::Truncated)
+        Ok(varint::take(&mut self.rest)?)
     }
 
     /// A length in bytes.
     pub(crate) fn length(&mut self) -> Result<usize, DecodeError> {
-        usize::try_from(self.varint()?).map_err(|_| DecodeError::Truncated)
+        usize::try_from(self.varint()?).map_err(|_| DecodeError::Number(VarintError::TooLarge))
     }
 
     /// A number of at most 32 bits.
     pub(crate) fn number(&mut self) -> Result<u32, DecodeError> {
-        u32::try_from(self.varint()?).map_err(|_| DecodeError::Truncated)
+        Ok(varint::take_u32(&mut self.rest)?)
     }
 
     /// Skips padding after its first byte has been read.

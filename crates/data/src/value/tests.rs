@@ -62,30 +62,6 @@ fn components_say_where_they_end() {
 }
 
 #[test]
-fn a_length_has_one_encoding() {
-    for length in [
-        0,
-        1,
-        127,
-        128,
-        16_383,
-        16_384,
-        u32::MAX as usize,
-        usize::MAX,
-    ] {
-        let mut bytes = ValueBytes::new();
-        put_length(length, &mut bytes);
-        let mut rest = &bytes[..];
-        assert_eq!(take_length(&mut rest), Some(length));
-        assert!(rest.is_empty());
-        assert_eq!(take_length(&mut &bytes[..bytes.len() - 1]), None);
-    }
-    for wrong in [&[0x80, 0][..], &[0xff; 10], &[0xff; 11], &[]] {
-        assert_eq!(take_length(&mut &wrong[..]), None, "{wrong:?}");
-    }
-}
-
-#[test]
 fn a_list_of_bytes_is_bytes() {
     assert_eq!(Vec::<u8>::type_name(), "bytes");
     assert_eq!(<[u8]>::NAME, "bytes");
