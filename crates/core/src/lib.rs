@@ -66,7 +66,7 @@
 //!   stats         numbers of an open database
 //!   open          opening a directory
 //! ```
-//! All parts may use `error`, `protocol_spec`, `sync` and `thread_number`. The functions of the
+//! All parts may use `error`, `protocol_spec` and `thread_number`. The functions of the
 //! last three parts are methods of [`Database`] and [`Builder`].
 //!
 //! Paper: tictoc-pwal, pwal
@@ -97,7 +97,6 @@ pub mod replica;
 mod settings;
 mod stats;
 mod storage;
-mod sync;
 mod table;
 mod tables;
 mod thread_number;

@@ -20,7 +20,6 @@ mod run;
 mod sinks;
 pub mod source;
 pub mod statistics;
-mod sync;
 
 pub use error::{ExecError, HexBytes, Names, PlanError, TypeName};
 pub use explain::{ExplainedOperator, Explanation};

@@ -34,7 +34,6 @@ mod shared_state;
 mod stream;
 mod stream_dirs;
 mod streams;
-mod sync;
 
 pub use config::{Group, GroupResource, LogConfig, Prepare};
 pub use copy::check_copy::{WrongLogFile, WrongLogFileKind, check_copied_files};

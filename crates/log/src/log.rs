@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use crossbeam_utils::CachePadded;
 use namiki_platform::disk::{AlignedBuf, Disk};
+use namiki_platform::sync::{AtomicU64, Mutex, Ordering};
 use namiki_platform::threads;
 use namiki_platform::{Epoch, Lsn, ProcessToken, Stamp, WorkerId};
 
@@ -27,7 +28,6 @@ use crate::shared_state::{Notifier, Poison, Requests, Shared};
 use crate::stream::{GROUP_SIZES, Stream, Ticket};
 use crate::streams::Streams;
 use crate::streams::background_threads;
-use crate::sync::{AtomicU64, Mutex, Ordering};
 
 /// A write-ahead log of parallel streams, writing one generation.
 ///

@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use crossbeam_utils::CachePadded;
+use namiki_platform::sync::{AtomicBool, AtomicU64, Condvar, Mutex, Ordering, fence};
 use namiki_platform::{Generation, ProcessToken, WorkerId};
 
 use crate::config::Prepare;
@@ -14,7 +15,6 @@ use crate::error::LogError;
 use crate::horizon::epoch_horizon::EpochHorizon;
 use crate::horizon::lsn_horizon::Horizon;
 use crate::log_target::log_room::{GrantedFile, LogRoom, WantedFile};
-use crate::sync::{AtomicBool, AtomicU64, Condvar, Mutex, Ordering, fence};
 
 pub(crate) struct Shared {
     /// The process that writes the log.

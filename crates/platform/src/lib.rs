@@ -15,6 +15,7 @@ mod newtypes;
 pub mod per_worker_counters;
 mod processor;
 mod random;
+pub mod sync;
 
 pub use error_sentence::ErrorSentence;
 pub use fork_check::ProcessToken;

@@ -74,7 +74,6 @@ mod resident_page;
 mod row;
 mod segment;
 mod summary;
-mod sync;
 mod writer;
 
 pub use cache::{CacheCounters, Inserted, PageCache, PageFrame, PageReader, ReaderCounters};

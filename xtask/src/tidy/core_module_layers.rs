@@ -19,7 +19,6 @@ const ORDER: &[&str] = &[
     "query_error",
     "protocol_spec",
     "events",
-    "sync",
     "thread_number",
     "storage/free_large_buffers",
     "storage/record",

@@ -47,7 +47,13 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("namiki-history", &[]),
     (
         "namiki-cluster",
-        &["namiki", "namiki-client", "namiki-data", "namiki-log", "namiki-platform"],
+        &[
+            "namiki",
+            "namiki-client",
+            "namiki-data",
+            "namiki-log",
+            "namiki-platform",
+        ],
     ),
     (
         "namiki-bench",

@@ -22,9 +22,9 @@
 use std::time::Duration;
 
 use namiki_log::EpochSource;
+use namiki_platform::sync::{AtomicBool, Ordering, SeqCstU64 as AtomicU64, sleep};
 
 use crate::commit::epoch::Epochs;
-use crate::sync::{AtomicBool, AtomicU64, Ordering, sleep};
 
 /// Between two looks whether the last commit is through: it may be waiting for the device.
 const POLL: Duration = Duration::from_micros(100);

@@ -8,6 +8,7 @@ use std::time::Duration;
 use crossbeam_utils::CachePadded;
 use namiki_data::AddError;
 use namiki_log::{EpochSource, GroupResource, Log};
+use namiki_platform::sync::sleep;
 use namiki_platform::{Epoch, Lsn, ProcessToken, Stamp, WorkerId};
 use parking_lot::Mutex;
 
@@ -28,7 +29,6 @@ use crate::events;
 use crate::protocol_spec::{LockRelease, LogStyle, Logging, ProtocolSpec, WaitPolicy};
 use crate::storage::free_large_buffers::free_if_large;
 use crate::storage::record::{RecordRef, VALUE_BYTES_MAX};
-use crate::sync::sleep;
 use crate::table::raw_table::{Owner, RawTable, TableId};
 use crate::wal_format::encoding_primitives::RecordFormat;
 

@@ -14,8 +14,7 @@ use std::sync::{Arc, Weak};
 
 use crossbeam_utils::CachePadded;
 use namiki_platform::Lsn;
-
-use crate::sync::{AtomicU64, Mutex, Ordering};
+use namiki_platform::sync::{Mutex, Ordering, SeqCstU64 as AtomicU64};
 
 /// No transaction runs.
 const IDLE: u64 = u64::MAX;

@@ -5,12 +5,12 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use crossbeam_utils::CachePadded;
+use namiki_platform::sync::{AtomicUsize, Mutex, Ordering, SeqCstU64 as AtomicU64};
 use namiki_platform::{Epoch, Stamp};
 use smallvec::SmallVec;
 
 use crate::storage::free_large_buffers::free_if_large;
 use crate::storage::record::RecordRef;
-use crate::sync::{AtomicU64, AtomicUsize, Mutex, Ordering};
 use crate::table::raw_table::{Resolved, TableId};
 
 /// A key with a record that has no value.

@@ -11,8 +11,9 @@
 //!
 //! Paper: raft-pwal §2.1, §3.2
 
+use namiki_platform::sync::Ordering;
+
 use crate::storage::record::RecordRef;
-use crate::sync::Ordering;
 
 /// Not locked. New records have it, too.
 pub(super) const FREE: u64 = 0;

@@ -24,10 +24,10 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 
 use crossbeam_utils::CachePadded;
+use namiki_platform::sync;
 use parking_lot::Mutex;
 
 use crate::storage::record::RecordRef;
-use crate::sync;
 use crate::thread_number;
 
 const CHUNK_BYTES_MIN: usize = 256;

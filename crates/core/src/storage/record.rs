@@ -55,7 +55,7 @@ use crossbeam_epoch as reclaim;
 use namiki_platform::Stamp;
 
 /// The word of the concurrency control, which a model checker follows where it runs one.
-pub(crate) use crate::sync::AtomicU64 as ProtocolWord;
+pub(crate) use namiki_platform::sync::SeqCstU64 as ProtocolWord;
 
 const WORD_BYTES: usize = 8;
 /// The line size of the processor's caches.

@@ -13,10 +13,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::Waker;
 
+use namiki_platform::sync::{AtomicBool, Ordering};
 use parking_lot::{Condvar, Mutex};
 
 use crate::error::Error;
-use crate::sync::{AtomicBool, Ordering};
 
 /// The numbers of tables with waiters, in the order in which the waits began: those are loaded
 /// first.

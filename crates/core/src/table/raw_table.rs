@@ -21,6 +21,7 @@ use namiki_index::{
     Direction, IndexError, Inserted, LeafVersion, Lookup, PointIndex, ScanItem, ScanRange,
 };
 use namiki_platform::Stamp;
+use namiki_platform::sync::{AtomicBool, Ordering};
 use parking_lot::RwLock;
 use smallvec::SmallVec;
 
@@ -29,7 +30,6 @@ use crate::concurrency::lock::LockWord;
 use crate::storage::arena::{Arena, LockedWord};
 use crate::storage::index::{Added, Index, IndexKind, IndexNotInBuild, KeyKind};
 use crate::storage::record::RecordRef;
-use crate::sync::{AtomicBool, Ordering};
 use crate::table::load_state::LoadState;
 use crate::table::removed_ranges::RemovedRanges;
 pub use crate::table::table_info::{TableId, TableInfo};

@@ -16,10 +16,10 @@
 //!
 //! Paper: pwal §5.3, §5.5, §6.1.1
 
+use namiki_data::varint;
 use namiki_log::{
     Entry, Grant, GroupResource, ImageEffect, Log, LogError, RECORD_HEADER_BYTES, Stream,
 };
-use namiki_data::varint;
 use namiki_platform::{Epoch, Lsn, Stamp};
 use smallvec::{SmallVec, smallvec};
 

@@ -11,8 +11,8 @@
 //!
 //! Paper: pwal §6.1.1 (512-byte records)
 
-use namiki_log::RECORD_HEADER_BYTES;
 use namiki_data::varint;
+use namiki_log::RECORD_HEADER_BYTES;
 
 use crate::table::raw_table::TableId;
 use crate::wal_format::encoding_primitives::{

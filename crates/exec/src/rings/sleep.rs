@@ -8,8 +8,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use crossbeam_utils::CachePadded;
-
-use crate::sync::{AtomicBool, Ordering, Parker, fence};
+use namiki_platform::sync::{AtomicBool, Ordering, Parker, fence};
 
 /// The flag of one thread. It exists before the thread, so that the thread's first sleep does not
 /// miss earlier work.
@@ -32,7 +31,7 @@ impl SleepFlag {
     /// Sleeps until [`SleepFlag::wake`], or for `longest`, unless `has_work` finds something. For
     /// the flag's own thread.
     pub(crate) fn sleep_unless(&self, longest: Duration, has_work: impl FnOnce() -> bool) {
-        let parker = self.parker.get_or_init(Parker::of_this_thread);
+        let parker = self.parker.get_or_init(Parker::new);
         // Release: the parker is there before the flag says that it is needed; pairs with the
         // acquire in `wake`.
         self.sleeps.store(true, Ordering::Release);

@@ -23,8 +23,7 @@
 use std::mem::MaybeUninit;
 
 use crossbeam_utils::CachePadded;
-
-use crate::sync::{Arc, AtomicUsize, Cell, Ordering};
+use namiki_platform::sync::{Arc, AtomicUsize, Ordering, UnsafeCell};
 
 /// A ring for at least `capacity` items, by its two ends.
 pub(crate) fn ring<T: Send>(capacity: usize) -> (Sender<T>, Receiver<T>) {
@@ -33,7 +32,7 @@ pub(crate) fn ring<T: Send>(capacity: usize) -> (Sender<T>, Receiver<T>) {
         head: CachePadded::new(AtomicUsize::new(0)),
         tail: CachePadded::new(AtomicUsize::new(0)),
         slots: (0..length)
-            .map(|_| Cell::new(MaybeUninit::uninit()))
+            .map(|_| UnsafeCell::new(MaybeUninit::uninit()))
             .collect(),
     });
     let sender = Sender {
@@ -52,7 +51,7 @@ pub(crate) fn ring<T: Send>(capacity: usize) -> (Sender<T>, Receiver<T>) {
 struct Ring<T> {
     head: CachePadded<AtomicUsize>,
     tail: CachePadded<AtomicUsize>,
-    slots: Box<[Cell<MaybeUninit<T>>]>,
+    slots: Box<[UnsafeCell<MaybeUninit<T>>]>,
 }
 
 // SAFETY: items only pass through it from one thread to another, so they must be `Send`; a slot is
@@ -62,7 +61,7 @@ unsafe impl<T: Send> Send for Ring<T> {}
 unsafe impl<T: Send> Sync for Ring<T> {}
 
 impl<T> Ring<T> {
-    fn slot(&self, count: usize) -> &Cell<MaybeUninit<T>> {
+    fn slot(&self, count: usize) -> &UnsafeCell<MaybeUninit<T>> {
         &self.slots[count & (self.slots.len() - 1)]
     }
 }

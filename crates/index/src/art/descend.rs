@@ -5,13 +5,13 @@
 //! (`art/mod.rs`, A1).
 
 use crossbeam_epoch::Guard;
+use namiki_platform::sync::wait;
 
 use super::ArtTree;
 use super::node::{Below, LeafRef, Link, NodeRef};
 use super::prefix_compare::{ArtKey, BEFORE, Progress};
 use crate::shared::counters::Event;
 use crate::shared::scan::Target;
-use crate::shared::sync::wait;
 
 /// An inner node on a descent path.
 pub(super) struct Step<'g, K> {

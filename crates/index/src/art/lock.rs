@@ -17,7 +17,7 @@
 
 use std::sync::atomic::Ordering;
 
-use crate::shared::sync::{AtomicU64, fence, wait};
+use namiki_platform::sync::{AtomicU64, fence, wait};
 
 const LOCKED: u64 = 1;
 const OBSOLETE: u64 = 2;

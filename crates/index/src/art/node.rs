@@ -34,6 +34,7 @@ use std::sync::atomic::Ordering;
 
 use crossbeam_epoch::Guard;
 use namiki_platform::prefetch;
+use namiki_platform::sync::{AtomicU32, AtomicU64};
 
 use super::key_window::window;
 use super::kind::Kind;
@@ -42,7 +43,6 @@ use super::out_of_line_keys::Record;
 use crate::key::Key;
 use crate::shared::leaf_table::{LeafMark, LeafTable};
 use crate::shared::node_alloc;
-use crate::shared::sync::{AtomicU32, AtomicU64};
 
 /// Bytes that the address of a node is a multiple of: a cache line.
 const ALIGN: usize = 64;

@@ -10,6 +10,7 @@
 use std::ptr;
 
 use namiki_platform::prefetch;
+use namiki_platform::sync::wait;
 
 use super::HashIndex;
 use super::keys::HashKey;
@@ -17,7 +18,6 @@ use super::line::{Control, Line, SLOTS};
 use super::locked_bucket::slots;
 use crate::Lookup;
 use crate::shared::batch::LANES;
-use crate::shared::sync::wait;
 
 /// The bucket changed while it was read.
 struct Changed;

@@ -22,9 +22,10 @@ use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::{self, Ordering};
 
+use namiki_platform::sync::AtomicPtr;
+
 use super::line::Line;
 use super::line_memory::Lines;
-use crate::shared::sync::AtomicPtr;
 
 const PART_BITS: u32 = 5;
 const PARTS: usize = 1 << PART_BITS;

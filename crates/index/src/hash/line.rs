@@ -25,7 +25,7 @@
 
 use std::sync::atomic::Ordering;
 
-use crate::shared::sync::{AtomicU64, total_order};
+use namiki_platform::sync::{AtomicU64, total_order};
 
 /// Keys of a line.
 pub(super) const SLOTS: usize = 3;

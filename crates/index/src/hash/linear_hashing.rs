@@ -28,6 +28,8 @@
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::Ordering;
 
+use namiki_platform::sync::{AtomicU64, RwLock, total_order, wait};
+
 use super::config::HashConfig;
 use super::count::Count;
 use super::hash_to_line::Guides;
@@ -37,7 +39,6 @@ use super::locked_bucket::Bucket;
 use super::overflow_line_pool::Overflow;
 use super::version_stripes::Stripes;
 use crate::shared::counters::{Counters, Event};
-use crate::shared::sync::{AtomicU64, RwLock, total_order, wait};
 
 /// The table, independent of the kind of its keys.
 pub(super) struct Table {

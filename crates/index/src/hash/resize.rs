@@ -19,12 +19,13 @@
 
 use std::sync::atomic::Ordering;
 
+use namiki_platform::sync::RwLockReadGuard;
+
 use super::HashIndex;
 use super::keys::HashKey;
 use super::linear_hashing::{Table, parent};
 use super::locked_bucket::Bucket;
 use crate::shared::counters::Event;
-use crate::shared::sync::RwLockReadGuard;
 
 /// Buckets that one hand-in of a thread splits or merges at most, for each key of its batch.
 const STEPS_PER_KEY: u64 = 2;

@@ -20,8 +20,9 @@
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
 
+use namiki_platform::sync::{AtomicU64, total_order};
+
 use crate::LeafVersion;
-use crate::shared::sync::{AtomicU64, total_order};
 
 /// See above. Counter and rts share a cache line: an inserter wants both.
 #[derive(Debug)]

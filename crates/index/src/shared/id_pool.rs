@@ -2,8 +2,9 @@
 
 use std::sync::atomic::Ordering;
 
+use namiki_platform::sync::{AtomicU32, AtomicU64};
+
 use crate::shared::segmented_array::SegmentedArray;
-use crate::shared::sync::{AtomicU32, AtomicU64};
 
 const NONE: u32 = u32::MAX;
 

@@ -35,11 +35,11 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::Ordering;
 
 use crossbeam_epoch::Guard;
+use namiki_platform::sync::{AtomicPtr, AtomicU64, total_order};
 
 use crate::LeafVersion;
 use crate::shared::id_pool::IdPool;
 use crate::shared::segmented_array::SegmentedArray;
-use crate::shared::sync::{AtomicPtr, AtomicU64, total_order};
 
 /// The counter of a leaf that is gone.
 const DEAD: u64 = u64::MAX;

@@ -17,4 +17,3 @@ pub mod node_alloc;
 pub mod range;
 pub mod scan;
 pub mod segmented_array;
-pub mod sync;

@@ -9,7 +9,7 @@ use std::array;
 use std::ptr;
 use std::sync::atomic::Ordering;
 
-use crate::shared::sync::AtomicPtr;
+use namiki_platform::sync::AtomicPtr;
 
 /// Elements of the first chunk; each further chunk has twice as many as the one before.
 /// The first is small, as most arrays of an empty table have one element.

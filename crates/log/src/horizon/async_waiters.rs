@@ -11,7 +11,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Waker;
 
-use crate::sync::{AtomicBool, Mutex, Ordering, fence};
+use namiki_platform::sync::{AtomicBool, Mutex, Ordering, fence};
 
 /// The tasks that wait for a stream.
 pub(crate) struct AckWaiters {

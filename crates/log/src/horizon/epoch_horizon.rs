@@ -37,12 +37,12 @@ use std::sync::Arc;
 
 use crossbeam_utils::CachePadded;
 use namiki_platform::Epoch;
+use namiki_platform::sync::{AtomicBool, AtomicU64, Condvar, Mutex, Ordering, fence};
 
 use crate::error::LogError;
 use crate::horizon::async_waiters::AckWaiters;
 use crate::horizon::epoch_source::EpochSource;
 use crate::horizon::lsn_horizon::IDLE;
-use crate::sync::{AtomicBool, AtomicU64, Condvar, Mutex, Ordering, fence};
 
 /// The state of one stream.
 struct StreamEpochs {

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use loom::thread;
 use namiki_platform::model_checker::{AtomicU64, explore};
+use namiki_platform::sync::fence;
 use namiki_platform::{Epoch, Generation, Stamp, WorkerId};
 
 use crate::format::frame::{FrameHeader, epoch_word};
@@ -17,7 +18,6 @@ use crate::horizon::epoch_source::EpochSource;
 use crate::horizon::lsn_horizon::IDLE;
 use crate::loom_model::{ModelDisk, Task};
 use crate::streams::flush_for_tasks_loom_model::run_task;
-use crate::sync::fence;
 use crate::{Entry, Group, Log, LogConfig, Placement, Prepare, Ticket};
 
 const STREAMS: usize = 2;

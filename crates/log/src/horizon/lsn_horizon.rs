@@ -20,9 +20,9 @@
 
 use crossbeam_utils::CachePadded;
 use namiki_platform::Lsn;
+use namiki_platform::sync::{AtomicU64, Ordering};
 
 use crate::horizon::sequencer::{Sequencer, SequencerKind};
-use crate::sync::{AtomicU64, Ordering};
 
 /// The mark of a stream that has drawn nothing it has not hardened.
 pub(crate) const IDLE: u64 = u64::MAX;

@@ -10,9 +10,8 @@
 
 use crossbeam_utils::CachePadded;
 use namiki_platform::Lsn;
+use namiki_platform::sync::{AtomicU64, Ordering};
 use serde::{Deserialize, Serialize};
-
-use crate::sync::{AtomicU64, Ordering};
 
 /// The source of log sequence numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

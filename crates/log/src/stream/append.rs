@@ -4,6 +4,7 @@
 
 use std::io;
 
+use namiki_platform::sync::MutexGuard;
 use namiki_platform::{Epoch, Lsn, Stamp};
 
 use super::state::State;
@@ -14,7 +15,6 @@ use crate::format::frame::{RECORD_HEADER_BYTES, epoch_word, put_record};
 use crate::generation::layout_config::Layout;
 use crate::log_target::log_room::{Grant, WantedFile};
 use crate::log_target::{Job, LogFile, LogFileMaker, LogTarget};
-use crate::sync::MutexGuard;
 
 /// Number of a frame's bytes that are summed at once: few enough to be in the caches still, and
 /// enough for several sums to run side by side.

@@ -9,6 +9,7 @@
 use std::num::NonZeroU32;
 use std::time::Instant;
 
+use namiki_platform::sync::MutexGuard;
 use namiki_platform::{Epoch, Lsn};
 
 use super::flush_batch::{FlushBatch, SubmittedBatch};
@@ -21,7 +22,6 @@ use crate::format::frame::{self, FrameHeader};
 use crate::frame_position::FramePosition;
 use crate::generation::layout_config::Layout;
 use crate::log_target::{FrameFacts, LogTarget, WritePosition};
-use crate::sync::MutexGuard;
 
 impl<H: GroupResource> Stream<H> {
     /// Hardens everything appended before the call; what those commits held is then released.

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use crate::sync::{Condvar, MutexGuard};
+use namiki_platform::sync::{Condvar, MutexGuard};
 
 /// A condition variable for each parity of a batch's number.
 #[derive(Default)]

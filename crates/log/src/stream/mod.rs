@@ -64,6 +64,7 @@ mod wait;
 use std::sync::Arc;
 
 use namiki_platform::disk::AlignedBuf;
+use namiki_platform::sync::{Condvar, Mutex, MutexGuard};
 use namiki_platform::{Lsn, WorkerId};
 
 use crate::config::{GroupResource, LogConfig};
@@ -72,7 +73,6 @@ use crate::generation::layout_config::Layout;
 use crate::horizon::async_waiters::{AckWaiters, WakeOnDrop};
 use crate::log_target::{LogFileMaker, LogTarget};
 use crate::shared_state::Shared;
-use crate::sync::{Condvar, Mutex, MutexGuard};
 use flush_waiters::FlushWaiters;
 use group_wait::GroupWait;
 use log_buffer::Buffers;

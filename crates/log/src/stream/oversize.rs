@@ -13,6 +13,7 @@
 //! buffer comes back, and the memory is freed.
 
 use namiki_platform::disk::AlignedBuf;
+use namiki_platform::sync::MutexGuard;
 use namiki_platform::{Epoch, Stamp};
 
 use super::Stream;
@@ -26,7 +27,6 @@ use crate::format::frame::{Digest, ENTRY_OVERHEAD_BYTES, FRAME_HEADER_BYTES, put
 use crate::generation::layout_config::Layout;
 use crate::log_target::log_room::{Grant, ImageEffect};
 use crate::log_target::{LogTarget, UnnumberedFile};
-use crate::sync::MutexGuard;
 
 /// An entry that is too long for a buffer, encoded. Dropped without having been appended, it leaves
 /// nothing behind.

@@ -7,7 +7,7 @@
 //! - H2. `hardened` is stored only after the frame is durable and what its group held is released
 //!   (`stream/mod.rs`, S2).
 
-use crate::sync::{AtomicU64, Ordering};
+use namiki_platform::sync::{AtomicU64, Ordering};
 
 /// See the module.
 pub(super) struct Progress {

@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use namiki_platform::Generation;
+use namiki_platform::sync::{AtomicU64, Ordering};
 
 use super::Stream;
 use crate::config::GroupResource;
@@ -11,7 +12,6 @@ use crate::generation::log_start::StreamStart;
 use crate::log_target::log_room::{LogFiles, RestrictedFile};
 use crate::log_target::region_use::RegionUse;
 use crate::log_target::{Beginning, LogTarget, Superfluous};
-use crate::sync::{AtomicU64, Ordering};
 
 /// The bytes of files, or of the region, that hold frames. Written under the stream's lock, read
 /// without it.

@@ -16,10 +16,11 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
+use namiki_platform::sync::{AtomicU64, Mutex, Ordering};
+
 use super::Stream;
 use super::state::State;
 use crate::config::GroupResource;
-use crate::sync::{AtomicU64, Mutex, Ordering};
 
 /// See the module.
 pub(super) struct Demand {

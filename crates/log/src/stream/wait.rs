@@ -3,12 +3,12 @@
 use std::time::Instant;
 
 use namiki_platform::Lsn;
+use namiki_platform::sync::MutexGuard;
 
 use super::state::State;
 use super::{Stream, Ticket};
 use crate::config::GroupResource;
 use crate::error::LogError;
-use crate::sync::MutexGuard;
 
 /// Rounds of looking at a batch before sleeping: about a microsecond, which a batch on emulated NVM
 /// takes, and one to a disk does not notice. A model looks once, as it tries all orders anyway.

@@ -7,12 +7,12 @@
 //! poisoned; it never finds a stream that refuses its marker.
 
 use namiki_platform::Epoch;
+use namiki_platform::sync::pause;
 
 use crate::config::GroupResource;
 use crate::error::LogError;
 use crate::horizon::epoch_horizon::EpochHorizon;
 use crate::streams::Streams;
-use crate::sync::pause;
 
 impl<H: GroupResource> Streams<H> {
     /// Returns when commits of `epoch` may be acknowledged. An epoch marker that is needed goes to

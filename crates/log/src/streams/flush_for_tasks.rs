@@ -9,11 +9,11 @@
 use std::num::NonZeroU32;
 use std::time::Instant;
 
+use namiki_platform::sync::Ordering;
 use namiki_platform::{Epoch, Lsn};
 
 use crate::config::GroupResource;
 use crate::streams::Streams;
-use crate::sync::Ordering;
 
 impl<H: GroupResource> Streams<H> {
     /// Serves what tasks want now. Returns when to look again, unless it is called before: a group

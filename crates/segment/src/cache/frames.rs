@@ -4,7 +4,7 @@
     reason = "a frame is read without a lock, by a reader that has pinned its page"
 )]
 
-use crate::sync::UnsafeCell;
+use namiki_platform::sync::UnsafeCell;
 
 /// Frames that are filled and emptied under the cache's lock, and read under pins.
 pub(super) struct Frames<F> {

@@ -48,6 +48,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use namiki_platform::disk::Frame;
+use namiki_platform::sync::Mutex;
 
 use self::clock::Clock;
 use self::frames::Frames;
@@ -55,7 +56,6 @@ use self::page_table::PageTable;
 use crate::format::PAGE_BYTES;
 use crate::identity::SegmentId;
 use crate::segment::Segment;
-use crate::sync::Mutex;
 
 pub use self::page_reader::{Inserted, PageReader, ReaderCounters};
 

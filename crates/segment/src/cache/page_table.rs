@@ -7,8 +7,9 @@
 //!
 //! The pins of a page that is not resident are those of readers that are about to take them back.
 
+use namiki_platform::sync::{AtomicU64, Ordering};
+
 use crate::identity::PageNo;
-use crate::sync::{AtomicU64, Ordering};
 
 const PIN: u64 = 1;
 const PINS: u64 = (1 << 28) - 1;

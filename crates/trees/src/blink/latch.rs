@@ -20,7 +20,7 @@
 
 use std::sync::atomic::Ordering;
 
-use namiki_index::shared::sync::{AtomicU64, fence, wait};
+use namiki_platform::sync::{AtomicU64, fence, wait};
 
 const CHANGING: u64 = 1;
 const LATCHED: u64 = 1 << 1;

@@ -51,8 +51,8 @@ use crossbeam_epoch::Guard;
 use namiki_index::key::Key;
 use namiki_index::shared::leaf_table::{LeafMark, LeafTable};
 use namiki_index::shared::node_alloc;
-use namiki_index::shared::sync::AtomicU64;
 use namiki_platform::prefetch;
+use namiki_platform::sync::AtomicU64;
 
 use super::count_and_prefix_word::Shape;
 use super::latch::{Latch, Seen};

@@ -11,7 +11,7 @@ use std::cmp::Ordering;
 use std::sync::atomic;
 
 use namiki_index::key::Key;
-use namiki_index::shared::sync::AtomicU64;
+use namiki_platform::sync::AtomicU64;
 
 use super::node::NodeRef;
 use super::out_of_line_keys;

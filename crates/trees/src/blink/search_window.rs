@@ -1,6 +1,6 @@
 //! Cache lines of words, and the two of them that a search begins with.
 
-use namiki_index::shared::sync::AtomicU64;
+use namiki_platform::sync::AtomicU64;
 
 /// Words of a cache line. (Loom explores every order of every access, so fewer there.)
 pub(super) const LANES: usize = if cfg!(loom) { 2 } else { 8 };

@@ -22,7 +22,7 @@
 use crossbeam_epoch::Guard;
 use namiki_index::key::Key;
 use namiki_index::shared::counters::Event;
-use namiki_index::shared::sync::wait;
+use namiki_platform::sync::wait;
 
 use super::BlinkTree;
 use super::count_and_prefix_word::Shape;

@@ -26,7 +26,7 @@
 
 use std::sync::atomic::Ordering;
 
-use namiki_index::shared::sync::{AtomicU32, AtomicU64, total_order};
+use namiki_platform::sync::{AtomicU32, AtomicU64, total_order};
 
 use super::page_id::PageId;
 

@@ -53,8 +53,8 @@ use namiki_index::shared::cache_line_search::LINE;
 use namiki_index::shared::defer::defer;
 use namiki_index::shared::id_pool::IdPool;
 use namiki_index::shared::segmented_array::SegmentedArray;
-use namiki_index::shared::sync::{AtomicPtr, AtomicU64};
 use namiki_platform::prefetch;
+use namiki_platform::sync::{AtomicPtr, AtomicU64};
 
 use super::leaf_stamps::{StampTable, Stamps};
 use super::node::{Header, Kind, NodeRef, OwnedNode, free_chain, free_one};

@@ -14,7 +14,7 @@
 use std::ptr;
 use std::sync::atomic::Ordering;
 
-use namiki_index::shared::sync::AtomicPtr;
+use namiki_platform::sync::AtomicPtr;
 
 /// The next pointer of a delta.
 pub(super) struct Link<T>(AtomicPtr<T>);

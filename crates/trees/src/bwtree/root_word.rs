@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use namiki_index::shared::sync::AtomicU64;
+use namiki_platform::sync::AtomicU64;
 
 use super::page_id::PageId;
 

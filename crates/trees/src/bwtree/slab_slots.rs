@@ -26,7 +26,7 @@
 use std::sync::atomic::Ordering;
 
 use namiki_index::key::Key;
-use namiki_index::shared::sync::{AtomicU32, AtomicU64};
+use namiki_platform::sync::{AtomicU32, AtomicU64};
 
 /// Largest number of deltas in one slab.
 pub(super) const SLOTS_MAX: u8 = 24;

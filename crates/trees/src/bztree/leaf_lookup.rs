@@ -8,7 +8,7 @@
 use crossbeam_epoch::Guard;
 use namiki_index::Lookup;
 use namiki_index::key::Key;
-use namiki_index::shared::sync::AtomicU64;
+use namiki_platform::sync::AtomicU64;
 
 use super::Variant;
 use super::leaf_table::version;

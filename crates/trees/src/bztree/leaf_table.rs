@@ -32,7 +32,7 @@ use namiki_index::LeafVersion;
 use namiki_index::key::Key;
 use namiki_index::shared::id_pool::IdPool;
 use namiki_index::shared::segmented_array::SegmentedArray;
-use namiki_index::shared::sync::{AtomicU64, total_order};
+use namiki_platform::sync::{AtomicU64, total_order};
 
 use super::node::NodeRef;
 use super::status_word::Status;

@@ -15,7 +15,7 @@
 
 use crossbeam_epoch::Guard;
 use namiki_index::IndexError;
-use namiki_index::shared::sync::AtomicU64;
+use namiki_platform::sync::AtomicU64;
 
 use super::status_word::Status;
 use crate::mwcas::{self, Change};

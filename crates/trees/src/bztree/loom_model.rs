@@ -20,9 +20,9 @@ use namiki_index::loom_two_threads::{
     beside, both_ways, delete, has, insert, is_gone, is_there, is_updated, loaded, payload_of, put,
     update,
 };
-use namiki_index::shared::sync::AtomicU64;
 use namiki_index::{Lookup, PointIndex};
 use namiki_platform::model_checker::explore;
+use namiki_platform::sync::AtomicU64;
 
 use super::leaf_lookup::hash;
 use super::leaf_table::Leaves;

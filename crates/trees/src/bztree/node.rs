@@ -41,8 +41,8 @@ use crossbeam_epoch::Guard;
 use namiki_index::key::Key;
 use namiki_index::shared::cache_line_search::{self, BLOCK, FILLER, LINE};
 use namiki_index::shared::node_alloc;
-use namiki_index::shared::sync::AtomicU64;
 use namiki_platform::prefetch;
+use namiki_platform::sync::AtomicU64;
 
 use crate::mwcas;
 

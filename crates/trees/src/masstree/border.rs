@@ -41,8 +41,8 @@ use crossbeam_epoch::Guard;
 use namiki_index::LeafVersion;
 use namiki_index::shared::cache_line_search::LINE;
 use namiki_index::shared::leaf_table::{LeafMark, LeafTable};
-use namiki_index::shared::sync::{AtomicPtr, AtomicU64};
 use namiki_platform::prefetch;
+use namiki_platform::sync::{AtomicPtr, AtomicU64};
 
 use super::key_slices::{Cut, LINK, LONG, Markers, Slicing, WIDTH};
 use super::node_ref::{Header, NodeRef};

@@ -18,7 +18,7 @@ use crossbeam_epoch::{self as epoch, Guard};
 use namiki_index::IndexError;
 use namiki_index::key::Key;
 use namiki_index::shared::counters::Event;
-use namiki_index::shared::sync::AtomicPtr;
+use namiki_platform::sync::AtomicPtr;
 
 use super::Masstree;
 use super::border::{Border, Entry};

@@ -20,7 +20,7 @@ use std::ptr;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use crossbeam_epoch::Guard;
-use namiki_index::shared::sync::{AtomicPtr, AtomicU64};
+use namiki_platform::sync::{AtomicPtr, AtomicU64};
 
 use super::border::prefetch_border;
 use super::key_slices::Slicing;

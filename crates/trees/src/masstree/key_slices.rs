@@ -16,7 +16,7 @@
 use std::sync::atomic::Ordering;
 
 use namiki_index::key::{Fixed8, Key, Variable};
-use namiki_index::shared::sync::AtomicU8;
+use namiki_platform::sync::AtomicU8;
 
 /// Slots of a border node.
 pub(super) const WIDTH: usize = if cfg!(loom) { 4 } else { 32 };

@@ -35,8 +35,8 @@ use std::ptr;
 use std::sync::atomic::Ordering;
 
 use crossbeam_epoch::Guard;
-use namiki_index::shared::sync::{AtomicPtr, wait};
 use namiki_index::{IndexError, Inserted};
+use namiki_platform::sync::{AtomicPtr, wait};
 
 use super::Masstree;
 use super::border::{Border, Content, Entry};

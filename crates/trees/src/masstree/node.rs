@@ -18,8 +18,8 @@ use std::sync::atomic::Ordering;
 use crossbeam_epoch::Guard;
 use namiki_index::shared::cache_line_search::LINE;
 use namiki_index::shared::node_alloc;
-use namiki_index::shared::sync::AtomicPtr;
 use namiki_platform::prefetch;
+use namiki_platform::sync::AtomicPtr;
 
 use super::border::{Border, prefetch_border};
 use super::interior::Interior;

@@ -6,7 +6,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
-use namiki_index::shared::sync::AtomicU32;
+use namiki_platform::sync::AtomicU32;
 
 use super::key_slices::Slicing;
 use super::version::{Locked, Seen, Version};

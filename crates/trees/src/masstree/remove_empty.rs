@@ -23,7 +23,7 @@ use std::sync::atomic::Ordering;
 
 use crossbeam_epoch::Guard;
 use namiki_index::shared::counters::Event;
-use namiki_index::shared::sync::wait;
+use namiki_platform::sync::wait;
 
 use super::Masstree;
 use super::border::{Border, Content};

@@ -21,7 +21,7 @@ use std::sync::atomic::Ordering;
 
 use crossbeam_epoch::Guard;
 use namiki_index::shared::node_alloc;
-use namiki_index::shared::sync::{AtomicPtr, AtomicU64};
+use namiki_platform::sync::{AtomicPtr, AtomicU64};
 
 use super::node_ref::Header;
 

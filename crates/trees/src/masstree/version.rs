@@ -23,7 +23,7 @@
 
 use std::sync::atomic::Ordering;
 
-use namiki_index::shared::sync::{AtomicU64, fence, wait};
+use namiki_platform::sync::{AtomicU64, fence, wait};
 
 const LOCKED: u64 = 1;
 const INSERTING: u64 = 1 << 1;

@@ -8,8 +8,8 @@
 
 use crossbeam_epoch::{self as epoch, Guard};
 use namiki_index::shared::counters::Event;
-use namiki_index::shared::sync::wait;
 use namiki_index::{Change, Changed, IndexError, Inserted};
+use namiki_platform::sync::wait;
 
 use super::Masstree;
 use super::border::{Content, Entry};

@@ -58,8 +58,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
 
 use crossbeam_epoch::{self as epoch, Guard};
-
-use namiki_index::shared::sync::AtomicU64;
+use namiki_platform::sync::AtomicU64;
 
 /// Set in words that hold no value.
 pub(crate) const MARK: u64 = 1 << 63;

@@ -11,10 +11,10 @@ use std::time::Duration;
 use loom::thread;
 use namiki_log::EpochSource;
 use namiki_platform::model_checker::explore;
+use namiki_platform::sync::{Ordering, SeqCstU64 as AtomicU64};
 use namiki_platform::{Epoch, Stamp};
 
 use super::{Epochs, SlotId};
-use crate::sync::{AtomicU64, Ordering};
 
 /// The epochs, and for each committer how many commits it has appended.
 struct World {

@@ -32,10 +32,12 @@ mod loom_model;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Mutex, Ordering, fence};
 use crossbeam_utils::CachePadded;
 use namiki_log::EpochSource;
 use namiki_platform::per_worker_counters::Counter;
+use namiki_platform::sync::{
+    AtomicBool, AtomicUsize, Mutex, Ordering, SeqCstU64 as AtomicU64, fence,
+};
 use namiki_platform::{Epoch, Stamp};
 
 use crate::error::Conflict;

@@ -9,10 +9,10 @@ use std::mem::{size_of, swap, take};
 
 use crossbeam_utils::CachePadded;
 use namiki_platform::Stamp;
+use namiki_platform::sync::{Mutex, Ordering, SeqCstU64 as AtomicU64};
 
 use super::version_map::{KeptVersion, VersionMap, version_bytes};
 use crate::storage::record::RecordRef;
-use crate::sync::{AtomicU64, Mutex, Ordering};
 
 /// A power of two, and no more than there are bits in a word.
 const LISTS: usize = if cfg!(loom) { 1 } else { 32 };

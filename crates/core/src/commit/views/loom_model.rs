@@ -15,12 +15,12 @@ use loom::thread;
 use namiki_log::EpochSource;
 use namiki_platform::Stamp;
 use namiki_platform::model_checker::explore;
+use namiki_platform::sync::{Mutex, Ordering, sleep};
 
 use super::{Overwritten, SeenViews, ViewState, Views};
 use crate::commit::epoch::{Epochs, SlotId};
 use crate::storage::arena::Arena;
 use crate::storage::record::RecordRef;
-use crate::sync::{Mutex, Ordering, sleep};
 use crate::table::raw_table::TableId;
 
 const POLL: Duration = Duration::from_micros(100);

@@ -52,6 +52,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_utils::CachePadded;
 use namiki_log::EpochSource;
+use namiki_platform::sync::{AtomicBool, Mutex, Ordering, SeqCstU64 as AtomicU64, fence, sleep};
 use namiki_platform::{Epoch, Stamp};
 
 use self::kept_versions::{Closed, KeptVersions};
@@ -59,7 +60,6 @@ use self::uncommitted::Uncommitted;
 use self::written_through::WrittenThrough;
 use crate::commit::epoch::{Epochs, SlotId};
 use crate::storage::record::{AtStamp, RecordRef};
-use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, fence, sleep};
 use crate::table::raw_table::{RawTable, TableId};
 
 /// Between two looks whether a view has ended that has not found its stamp.

@@ -9,10 +9,10 @@ use std::mem::{size_of, take};
 
 use crossbeam_utils::CachePadded;
 use namiki_platform::Stamp;
+use namiki_platform::sync::Mutex;
 use smallvec::SmallVec;
 
 use crate::storage::record::{AddressHasher, RecordRef};
-use crate::sync::Mutex;
 
 /// A power of two.
 const SHARDS: usize = if cfg!(loom) { 1 } else { 64 };

@@ -10,11 +10,11 @@ use std::sync::Arc;
 use loom::thread;
 use namiki_platform::Stamp;
 use namiki_platform::model_checker::explore;
+use namiki_platform::sync::Mutex;
 
 use super::{CcProtocol, Silo, TicToc, TwoPhase};
 use crate::storage::arena::Arena;
 use crate::storage::record::RecordRef;
-use crate::sync::Mutex;
 
 const OLD: [u8; 8] = [1; 8];
 const NEW: [u8; 8] = [2; 8];

@@ -22,6 +22,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crossbeam_utils::CachePadded;
+use namiki_platform::sync::{AtomicBool, Ordering, Parker, sleep};
 use namiki_platform::threads;
 
 use super::policy::{
@@ -29,7 +30,6 @@ use super::policy::{
     LIMITED_AFTER_WOUND_PER_PERMIT, WOUNDS_COUNTED_MAX,
 };
 use super::wait_list::{WaitList, Waiters};
-use crate::sync::{AtomicBool, Ordering, Parker, sleep};
 
 /// Admission control for the first lock of a transaction.
 pub(crate) struct AdmissionControl {
@@ -211,7 +211,7 @@ mod model {
     use namiki_platform::model_checker::explore;
 
     use super::*;
-    use crate::sync::AtomicUsize;
+    use namiki_platform::sync::AtomicUsize;
 
     /// No wait ends by a timeout here: a permit that is granted to no request would hang a waiter.
     #[test]
@@ -243,7 +243,7 @@ mod tests {
     use std::thread;
 
     use super::*;
-    use crate::sync::{AtomicUsize, Mutex};
+    use namiki_platform::sync::{AtomicUsize, Mutex};
 
     #[test]
     fn wounds_limit_admission_up_to_a_maximum() {

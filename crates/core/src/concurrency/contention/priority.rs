@@ -15,13 +15,15 @@
 use std::time::Duration;
 
 use crossbeam_utils::CachePadded;
+use namiki_platform::sync::{
+    AtomicBool, AtomicUsize, Ordering, Parker, SeqCstU64 as AtomicU64, sleep,
+};
 
 use super::policy::{
     PRIORITY_RECHECK_AFTER, PRIORITY_WAIT_MAX, PRIORITY_WAIT_SHIFT_MAX, PRIORITY_YIELDS,
 };
 use super::task_timer::TimerHandle;
 use super::wait_list::{RequestId, WaitList};
-use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Ordering, Parker, sleep};
 
 /// The priority token of a database.
 pub(crate) struct PriorityToken {
@@ -280,7 +282,7 @@ mod tests {
     use std::thread;
 
     use super::*;
-    use crate::sync::Mutex;
+    use namiki_platform::sync::Mutex;
 
     #[test]
     fn the_token_goes_to_the_first_request() {

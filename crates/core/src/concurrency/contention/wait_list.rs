@@ -13,13 +13,14 @@
 //!   is seen by the waiter's last look before the park, or its maker sees the request: no wake-up is lost.
 //! - P2. A request leaves the list once. It was granted exactly if it has left the list, however
 //!   the park has ended: a grant and a timeout at the same moment are one grant.
-//! - P3. An unpark that comes before the park ends it (`sync.rs`). So the mutex need not be held while parking begins.
+//! - P3. An unpark that comes before the park ends it (`platform/src/sync.rs`). So the mutex need not be held while parking begins.
 
 use std::ops::{Index, IndexMut};
 use std::time::Duration;
 
+use namiki_platform::sync::{Mutex, MutexGuard, Parker, Unparker};
+
 use super::task_timer::TimerHandle;
-use crate::sync::{Mutex, MutexGuard, Parker, Unparker};
 
 /// Requests of parked threads (`T`), and what they depend on (`S`).
 pub(crate) struct WaitList<T, S = ()> {

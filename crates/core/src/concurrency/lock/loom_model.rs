@@ -12,12 +12,12 @@ use std::time::Duration;
 use loom::thread;
 use namiki_platform::WorkerId;
 use namiki_platform::model_checker::explore;
+use namiki_platform::sync::{Mutex, Ordering, SeqCstU64 as AtomicU64};
 
 use super::{LockMode, LockWaitList, Locks, WaitContext, WaitOutcome, hand_over, release};
 use crate::concurrency::contention::wait_age::WaitAge;
 use crate::storage::arena::Arena;
 use crate::storage::record::RecordRef;
-use crate::sync::{AtomicU64, Mutex, Ordering};
 
 const STREAM: WorkerId = WorkerId(7);
 

@@ -32,13 +32,13 @@ use namiki_platform::WorkerId;
 
 pub(crate) use self::wait_list::{LockWaitList, WaitContext, WaitOutcome};
 pub(crate) use self::word::{LockMode, LockWord};
+use namiki_platform::sync::Ordering;
 
 use self::held_locks::HeldLocks;
 use crate::concurrency::contention::wait_age::WaitAge;
 use crate::storage::arena::LockedWord;
 use crate::storage::free_large_buffers::Sizes;
 use crate::storage::record::RecordRef;
-use crate::sync::Ordering;
 
 /// The locks of one transaction.
 #[derive(Default)]

@@ -26,6 +26,7 @@
 use std::time::Duration;
 
 use namiki_platform::WorkerId;
+use namiki_platform::sync::{Ordering, Parker};
 use smallvec::SmallVec;
 
 use super::held_locks::HeldLocks;
@@ -34,7 +35,6 @@ use crate::concurrency::contention::policy::{BOOST_AFTER, HANDOFF_AFTER, RECHECK
 use crate::concurrency::contention::wait_age::{Ages, Rank, WaitAge};
 use crate::concurrency::contention::wait_list::{RequestId, WaitList, Waiters};
 use crate::storage::record::RecordRef;
-use crate::sync::{Ordering, Parker};
 
 /// A transaction's request for a lock.
 struct LockRequest {

@@ -19,7 +19,7 @@ use std::slice;
 
 use namiki_index::key::Key;
 use namiki_index::shared::cache_line_search::LINE;
-use namiki_index::shared::sync::AtomicU64;
+use namiki_platform::sync::AtomicU64;
 
 use super::{BASE_ALIGN, Header, Kind, NodeRef, SLAB};
 use crate::bwtree::slab_slots::{Claims, has_mark, mark_of, set_mark};

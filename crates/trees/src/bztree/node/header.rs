@@ -1,7 +1,7 @@
 //! The header of every node.
 
 use namiki_index::key::Key;
-use namiki_index::shared::sync::AtomicU64;
+use namiki_platform::sync::AtomicU64;
 
 use crate::bztree::status_word::SLOTS_MAX;
 

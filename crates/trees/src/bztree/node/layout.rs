@@ -8,7 +8,7 @@
 
 use namiki_index::key::Key;
 use namiki_index::shared::cache_line_search::{BLOCK, LINE};
-use namiki_index::shared::sync::AtomicU64;
+use namiki_platform::sync::AtomicU64;
 
 use super::header::Header;
 
