@@ -5,7 +5,6 @@ pub mod crash;
 pub mod fixture_contents;
 pub mod forked_child;
 pub mod full_disk;
-pub mod hooked_disk;
 pub mod hostile_bytes;
 pub mod key_encoding;
 pub mod kill;

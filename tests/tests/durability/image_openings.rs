@@ -9,8 +9,7 @@ use std::sync::{Arc, Mutex};
 use namiki::files::{Manifest, image_dir};
 use namiki::{Builder, Database, Isolation, LoadError, NewTable, OpenError, ProtocolChoice};
 use namiki_platform::disk::sim::SimDisk;
-use namiki_platform::disk::{Disk, FileEntry};
-use namiki_tests::hooked_disk::{DiskCall, HookedDisk};
+use namiki_platform::disk::{Disk, DiskCall, FileEntry, HookedDisk};
 use namiki_tests::loaded_table::{DIR, image_files, load, parts, rows, sound, wrong_image};
 use namiki_tests::small_database::{builder, keys, put};
 
@@ -91,7 +90,11 @@ fn a_manifest_between_two_loads_is_refused() {
 
 /// Opens a disk that does not lock.
 fn lockless(disk: &SimDisk, before: impl Fn(DiskCall, &Path) + Send + Sync + 'static) -> Builder {
-    let hooked = HookedDisk::new(Arc::new(disk.clone()), before).without_locks();
+    let hook = move |call: DiskCall, path: &Path| {
+        before(call, path);
+        Ok(())
+    };
+    let hooked = HookedDisk::new(Arc::new(disk.clone()), hook).without_locks();
     builder(SPEC, disk).disk(Arc::new(hooked))
 }
 
@@ -139,7 +142,7 @@ fn a_load_without_its_files_is_not_acknowledged() {
         let under = disk.clone();
         let db = lockless(&disk, move |call, path| {
             let files = image_files(&under);
-            if call == DiskCall::Replace && path == manifest_path() && files.len() == 3 {
+            if matches!(call, DiskCall::Replace(_)) && path == manifest_path() && files.len() == 3 {
                 let _ = under.remove(&files[file]);
             }
         });

@@ -10,9 +10,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use namiki::files::image_dir;
 use namiki::query::{Datum, KeyRange, Plan};
 use namiki::{Database, LoadError, LoadOptions};
-use namiki_platform::disk::SyncedDisk;
+use namiki_platform::disk::{DiskCall, HookedDisk, SyncedDisk};
 use namiki_tests::forked_child::{end_child, fork_here};
-use namiki_tests::hooked_disk::{DiskCall, HookedDisk};
 use namiki_tests::loaded_table::{TABLE, parts, rows, sound};
 
 /// Enough for several runs of each index.
@@ -74,6 +73,7 @@ fn load_with_forks(
             if at_call(call, path) {
                 forks.fork();
             }
+            Ok(())
         })
     };
     let spec = "TT(NLR)+PWAL(1)".parse().unwrap();
@@ -120,7 +120,7 @@ fn a_child_forked_by_the_rows_leaves_the_load_alone() {
 #[test]
 fn a_child_forked_between_segments_leaves_the_load_alone() {
     let of_an_index = |call, path: &Path| {
-        call == DiskCall::Create
+        matches!(call, DiskCall::Create(_) | DiskCall::Append)
             && ["00000002.new", "00000003.new"]
                 .map(image_file)
                 .contains(&path.file_name())

@@ -20,9 +20,8 @@ use namiki::files::Manifest;
 use namiki::{Database, Error, Generation, OpenError, Prepare, ProtocolSpec};
 use namiki_log::{Log, LogConfig, Placement};
 use namiki_platform::disk::sim::Loss;
-use namiki_platform::disk::{Disk, SimDisk, SyncedDisk};
+use namiki_platform::disk::{Disk, DiskCall, HookedDisk, SimDisk, SyncedDisk};
 use namiki_tests::forked_child::{dropped_in_forked_child, in_forked_child};
-use namiki_tests::hooked_disk::{DiskCall, HookedDisk};
 use namiki_tests::small_database::{builder, keys, numbers, put};
 
 /// The contents of files.
@@ -230,10 +229,11 @@ fn while_a_table_is_created(dir: &Path, check: impl FnOnce(&Database)) {
     let may_go_on = Mutex::new(may_go_on);
     let journal = dir.join("TABLES");
     let disk = HookedDisk::new(Arc::new(SyncedDisk::new()), move |call, path| {
-        if call == DiskCall::Write && path == journal {
+        if matches!(call, DiskCall::Write { .. }) && path == journal {
             entered.send(()).unwrap();
             may_go_on.lock().unwrap().recv().unwrap();
         }
+        Ok(())
     });
     let db = Database::builder().disk(Arc::new(disk)).open(dir).unwrap();
     let db = &db;
@@ -392,7 +392,7 @@ fn an_opening_looks_once_more_after_its_write() {
         let written = AtomicBool::new(false);
         let (error, [before, after]) = opened_while_another_does(spec, move |call, path| {
             let is_later = written.load(Ordering::Relaxed);
-            if call == DiskCall::Replace && path == manifest {
+            if matches!(call, DiskCall::Replace(_)) && path == manifest {
                 written.store(true, Ordering::Relaxed);
             }
             is_later && call == DiskCall::Read && path == manifest
@@ -468,6 +468,7 @@ fn opened_while_another_does(
         {
             under.replace(&path, &other).unwrap();
         }
+        Ok(())
     });
     let opened = builder(spec, &disk)
         .streams(3.try_into().unwrap())

@@ -12,10 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use namiki::files::Manifest;
 use namiki::{Builder, Database, OpenError, Value, ValueBytes};
 use namiki_platform::disk::sim::{Fault, Loss, Step};
-use namiki_platform::disk::{
-    AlignedBuf, Disk, DiskFile, DiskLayer, FileLayer, PendingWrite, SimDisk,
-};
-use namiki_tests::hooked_disk::HookedDisk;
+use namiki_platform::disk::{Disk, DiskCall, HookedDisk, SimDisk};
 use namiki_tests::small_database::{builder, written};
 
 const SPEC: &str = "TT(EPOCH)+PWAL(auto)";
@@ -73,70 +70,19 @@ fn assert_created(db: &Database, numbers: impl Iterator<Item = u64>) {
     }
 }
 
-/// A disk that counts the bytes written to it.
-#[derive(Debug)]
-struct CountingDisk {
-    disk: SimDisk,
-    written: Arc<AtomicU64>,
-}
-
-#[derive(Debug)]
-struct CountingFile {
-    file: Arc<dyn DiskFile>,
-    written: Arc<AtomicU64>,
-}
-
-impl DiskLayer for CountingDisk {
-    fn inner(&self) -> &dyn Disk {
-        &self.disk
-    }
-
-    fn layer_file(&self, file: Arc<dyn DiskFile>, _: &Path) -> Arc<dyn DiskFile> {
-        let written = Arc::clone(&self.written);
-        Arc::new(CountingFile { file, written })
-    }
-
-    fn create(&self, path: &Path, len_bytes: u64) -> io::Result<Arc<dyn DiskFile>> {
-        self.written.fetch_add(len_bytes, Ordering::Relaxed);
-        Ok(self.layer_file(self.disk.create(path, len_bytes)?, path))
-    }
-
-    fn replace(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
-        self.written
-            .fetch_add(bytes.len() as u64, Ordering::Relaxed);
-        self.disk.replace(path, bytes)
-    }
-}
-
-impl FileLayer for CountingFile {
-    fn inner(&self) -> &Arc<dyn DiskFile> {
-        &self.file
-    }
-
-    fn write_durable(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        self.written
-            .fetch_add(bytes.len() as u64, Ordering::Relaxed);
-        self.file.write_durable(offset, bytes)
-    }
-
-    /// Counts each write once.
-    fn begin_write(
-        &self,
-        _: u64,
-        buf: AlignedBuf,
-        _: usize,
-    ) -> Result<Box<dyn PendingWrite>, AlignedBuf> {
-        Err(buf)
-    }
-}
-
 /// The bytes written for this number of new tables.
 fn bytes_for(tables: u64) -> u64 {
     let written = Arc::new(AtomicU64::new(0));
-    let disk = CountingDisk {
-        disk: SimDisk::new(),
-        written: Arc::clone(&written),
-    };
+    let counted = Arc::clone(&written);
+    let disk = HookedDisk::new(Arc::new(SimDisk::new()), move |call, _| {
+        let bytes = match call {
+            DiskCall::Create(bytes) => bytes,
+            DiskCall::Replace(bytes) | DiskCall::Write { len: bytes, .. } => bytes as u64,
+            _ => 0,
+        };
+        counted.fetch_add(bytes, Ordering::Relaxed);
+        Ok(())
+    });
     let db = opening(&SimDisk::new())
         .disk(Arc::new(disk))
         .open("/db")

@@ -5,17 +5,13 @@
 use std::future::pending;
 use std::num::{NonZeroU16, NonZeroU32};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Waker};
 use std::time::Duration;
-use std::{fmt, io};
 
 use namiki_platform::WorkerId;
-use namiki_platform::disk::{
-    AlignedBuf, Disk, DiskFile, DiskLayer, FileLayer, PendingWrite, SimDisk,
-};
+use namiki_platform::disk::{Disk, DiskCall, HookedDisk, SimDisk};
 use parking_lot::Mutex;
 
 use crate::api::database::Database;
@@ -294,61 +290,8 @@ fn no_reader_sees_what_is_undone() {
     });
 }
 
-/// A disk that does something once, before a write.
-#[derive(Clone)]
-struct ProbedDisk {
-    disk: SimDisk,
-    probe: Probe,
-}
-
+/// What is done once, before a write.
 type Probe = Arc<Mutex<Option<Box<dyn FnOnce() + Send>>>>;
-
-#[derive(Debug)]
-struct ProbedFile {
-    file: Arc<dyn DiskFile>,
-    disk: ProbedDisk,
-}
-
-impl fmt::Debug for ProbedDisk {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("ProbedDisk")
-    }
-}
-
-impl DiskLayer for ProbedDisk {
-    fn inner(&self) -> &dyn Disk {
-        &self.disk
-    }
-
-    fn layer_file(&self, file: Arc<dyn DiskFile>, _: &Path) -> Arc<dyn DiskFile> {
-        let disk = self.clone();
-        Arc::new(ProbedFile { file, disk })
-    }
-}
-
-impl FileLayer for ProbedFile {
-    fn inner(&self) -> &Arc<dyn DiskFile> {
-        &self.file
-    }
-
-    fn write_durable(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        let probe = self.disk.probe.lock().take();
-        if let Some(probe) = probe {
-            probe();
-        }
-        self.file.write_durable(offset, bytes)
-    }
-
-    /// The probe runs in the wait for a write.
-    fn begin_write(
-        &self,
-        _: u64,
-        buf: AlignedBuf,
-        _: usize,
-    ) -> Result<Box<dyn PendingWrite>, AlignedBuf> {
-        Err(buf)
-    }
-}
 
 /// A failed transaction waits for the durability of its reads, and a committed one for its own;
 /// neither holds any resource.
@@ -367,14 +310,18 @@ fn nothing_is_held_while_the_device_is_waited_for() {
     ] {
         let context = format!("{spec}, commits: {commits}");
         let probe = Probe::default();
-        let disk = SimDisk::new();
-        let (db, table) = open(
-            spec,
-            Arc::new(ProbedDisk {
-                disk,
-                probe: Arc::clone(&probe),
-            }),
-        );
+        let probed = Arc::clone(&probe);
+        let disk = HookedDisk::new(Arc::new(SimDisk::new()), move |call, _| {
+            if matches!(call, DiskCall::Write { .. }) {
+                // Not locked while it runs, which may write.
+                let probe = probed.lock().take();
+                if let Some(probe) = probe {
+                    probe();
+                }
+            }
+            Ok(())
+        });
+        let (db, table) = open(spec, Arc::new(disk));
         let mut session = db.session_on(WorkerId(0)).unwrap();
         let before = session.transact_async(|tx| tx.put(&table, &READ, &OLD));
         before.unwrap();

@@ -333,9 +333,7 @@ mod tests {
         Entry, ImageEffect, Log, LogConfig, LogError, Placement, Prepare, RecyclePoint, Retain,
     };
     use namiki_platform::disk::sim::{Fault, Step};
-    use namiki_platform::disk::{
-        AlignedBuf, Appender, DiskFile, DiskLayer, FileLayer, PendingWrite, SimDisk,
-    };
+    use namiki_platform::disk::{DiskCall, HookedDisk, SimDisk};
     use namiki_platform::{Epoch, Generation, Stamp, WorkerId};
 
     use super::*;
@@ -404,84 +402,6 @@ mod tests {
         }
     }
 
-    /// Takes room anew before each call of the disk that the log makes without its lock.
-    #[derive(Clone)]
-    struct Reserving {
-        disk: SimDisk,
-        pair: Arc<OnceLock<Arc<Pair>>>,
-    }
-
-    impl Reserving {
-        fn reserve(&self) {
-            if let Some(pair) = self.pair.get() {
-                pair.reserve();
-            }
-        }
-    }
-
-    impl std::fmt::Debug for Reserving {
-        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-            self.disk.fmt(f)
-        }
-    }
-
-    impl DiskLayer for Reserving {
-        fn inner(&self) -> &dyn Disk {
-            &self.disk
-        }
-
-        fn layer_file(&self, file: Arc<dyn DiskFile>, _: &Path) -> Arc<dyn DiskFile> {
-            let disk = self.clone();
-            Arc::new(ReservingFile { file, disk })
-        }
-
-        fn create(&self, path: &Path, len_bytes: u64) -> io::Result<Arc<dyn DiskFile>> {
-            self.reserve();
-            Ok(self.layer_file(self.disk.create(path, len_bytes)?, path))
-        }
-
-        fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-            self.reserve();
-            self.disk.rename(from, to)
-        }
-
-        fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-            self.reserve();
-            self.disk.sync_dir(dir)
-        }
-
-        fn append(&self, path: &Path) -> io::Result<Box<dyn Appender>> {
-            self.reserve();
-            self.disk.append(path)
-        }
-    }
-
-    #[derive(Debug)]
-    struct ReservingFile {
-        file: Arc<dyn DiskFile>,
-        disk: Reserving,
-    }
-
-    impl FileLayer for ReservingFile {
-        fn inner(&self) -> &Arc<dyn DiskFile> {
-            &self.file
-        }
-
-        fn write_durable(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-            self.disk.reserve();
-            self.file.write_durable(offset, bytes)
-        }
-
-        fn begin_write(
-            &self,
-            _: u64,
-            buf: AlignedBuf,
-            _: usize,
-        ) -> Result<Box<dyn PendingWrite>, AlignedBuf> {
-            Err(buf)
-        }
-    }
-
     /// Files that are being made, long frames without a number, and frames that are being written are in none of what the log
     /// has.
     #[test]
@@ -489,12 +409,23 @@ mod tests {
         let steps = [Step::Create, Step::Rename, Step::SyncDir, Step::Append];
         for failing in steps.map(Some).into_iter().chain([None]) {
             let sim = SimDisk::new();
-            let disk = Reserving {
-                disk: sim.clone(),
-                pair: Arc::default(),
-            };
-            let pair = Pair::on(Arc::new(disk.clone()));
-            assert!(disk.pair.set(Arc::clone(&pair)).is_ok());
+            // Takes room anew before each call of the disk that the log makes without its lock.
+            let reserving = Arc::new(OnceLock::<Arc<Pair>>::new());
+            let hooked = Arc::clone(&reserving);
+            let disk = HookedDisk::new(Arc::new(sim.clone()), move |call, _| {
+                if let DiskCall::Create(_)
+                | DiskCall::Rename
+                | DiskCall::SyncDir
+                | DiskCall::Append
+                | DiskCall::Write { .. } = call
+                    && let Some(pair) = hooked.get()
+                {
+                    pair.reserve();
+                }
+                Ok(())
+            });
+            let pair = Pair::on(Arc::new(disk));
+            assert!(reserving.set(Arc::clone(&pair)).is_ok());
             let lengths = [100, 3000, 50_000, 10, 12_000, 30_000, 12_000, 90_000, 3000];
             let mut refused = 0;
             for (number, bytes) in (0..60).zip(lengths.into_iter().cycle()) {

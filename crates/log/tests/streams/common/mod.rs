@@ -3,10 +3,10 @@
 
 pub(crate) mod engine;
 pub(crate) mod gate;
-pub(crate) mod hooked_disk;
 pub(crate) mod manifest;
 pub(crate) mod parking_waker;
 
+use std::io;
 use std::num::{NonZeroU16, NonZeroU32};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,13 +16,28 @@ use namiki_log::{
     CutRule, Entry, GenerationInfo, Group, GroupResource, Log, LogConfig, LogError, Placement,
     Prepare, ReadError, SequencerKind, Stream, StreamEnd, StreamReader, Ticket,
 };
-use namiki_platform::disk::Disk;
+use namiki_platform::disk::{Disk, DiskCall, HookedDisk, SimDisk};
 use namiki_platform::{Epoch, Generation, Lsn, Stamp, WorkerId};
 
 pub(crate) const IDENTITY: u128 = 0x6e61_6d69_6b69_0000_1234;
 
 pub(crate) fn wal() -> PathBuf {
     PathBuf::from("/db/wal")
+}
+
+/// A disk that calls `hook` before it does something.
+pub(crate) fn hooked(
+    disk: &SimDisk,
+    hook: impl Fn(DiskCall) -> io::Result<()> + Send + Sync + 'static,
+) -> Arc<dyn Disk> {
+    let disk = Arc::new(disk.clone());
+    Arc::new(HookedDisk::new(disk, move |call, _| hook(call)).begin_writes())
+}
+
+/// The same contents on a device that takes only whole blocks of `block_bytes`.
+pub(crate) fn with_blocks(disk: &SimDisk, block_bytes: usize) -> Arc<dyn Disk> {
+    let disk = Arc::new(disk.clone());
+    Arc::new(HookedDisk::with_blocks(disk, block_bytes).begin_writes())
 }
 
 /// No threads, small buffers, LSNs by fetch-add, groups that never fill.

@@ -6,7 +6,6 @@ use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::common::hooked_disk::HookedDisk;
 use crate::common::*;
 use namiki_log::{GenerationEnd, GenerationInfo, Log, LogConfig, ReadError, Retain};
 use namiki_platform::disk::Disk;
@@ -292,7 +291,7 @@ fn other_block_sizes_are_read_or_refused() {
         for frames in 1..6 {
             for placement in [config(1).placement, shared(64 << 10)] {
                 let sim = SimDisk::new();
-                let disk: Arc<dyn Disk> = Arc::new(HookedDisk::with_blocks(&sim, written));
+                let disk = with_blocks(&sim, written);
                 let mut config = config(2);
                 config.placement = placement;
                 let log: Arc<Log<()>> = create(&disk, config.clone());
@@ -303,7 +302,7 @@ fn other_block_sizes_are_read_or_refused() {
                 drop(log);
 
                 let before = sim.events();
-                let moved: Arc<dyn Disk> = Arc::new(HookedDisk::with_blocks(&sim, present));
+                let moved = with_blocks(&sim, present);
                 let mut info = info(&config);
                 let (records, end) = read(&moved, &info, 1).unwrap();
                 assert_eq!((records.len() as u64, end.torn), (frames, false));
@@ -351,7 +350,7 @@ fn a_torn_head_leaves_the_other_slot() {
     for (written, present) in [(512, 4096), (4096, 512), (128, 512)] {
         for frames in 1..4u64 {
             let sim = SimDisk::new();
-            let disk: Arc<dyn Disk> = Arc::new(HookedDisk::with_blocks(&sim, written));
+            let disk = with_blocks(&sim, written);
             let mut config = config(1);
             config.placement = shared(64 << 10);
             let log: Arc<Log<()>> = create(&disk, config.clone());
@@ -363,7 +362,7 @@ fn a_torn_head_leaves_the_other_slot() {
             let slot = (frames + 1) % 2 * written as u64;
             sim.damage(Path::new("/db/device"), slot + 50, &[0xFF; 9])
                 .unwrap();
-            let moved: Arc<dyn Disk> = Arc::new(HookedDisk::with_blocks(&sim, present));
+            let moved = with_blocks(&sim, present);
             assert_eq!(payloads(&moved, &info(&config), 0).len() as u64, frames - 1);
         }
     }

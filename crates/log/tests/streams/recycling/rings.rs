@@ -6,14 +6,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use crate::common::engine::{Engine, recovered, recycling};
-use crate::common::hooked_disk::{HookedDisk, Step};
 use crate::common::*;
 use namiki_log::{
     Entry, GenerationInfo, ImageEffect, Log, LogConfig, LogError, LogStart, Placement, ReadError,
     RecyclePoint, Retain, StreamStart,
 };
-use namiki_platform::disk::Disk;
 use namiki_platform::disk::sim::{Loss, SimDisk};
+use namiki_platform::disk::{Disk, DiskCall};
 use namiki_platform::seeded_random::Random;
 use namiki_platform::{Epoch, Generation, Lsn, Stamp, WorkerId};
 
@@ -59,7 +58,7 @@ fn stamps(disk: &Arc<dyn Disk>, info: &GenerationInfo) -> Result<Vec<u64>, ReadE
 
 /// A log and its part of the manifest, over a simulated disk with such blocks.
 fn begin(sim: &SimDisk, block: usize) -> (Arc<dyn Disk>, Arc<Log<()>>, GenerationInfo) {
-    let disk: Arc<dyn Disk> = Arc::new(HookedDisk::with_blocks(sim, block));
+    let disk = with_blocks(sim, block);
     let config = LogConfig {
         kept: Some(Vec::new()),
         ..ring(1)
@@ -82,7 +81,7 @@ fn every_lap_is_read_back_whatever_its_blocks() {
     ] {
         let sim = SimDisk::new();
         let (_, log, mut info) = begin(&sim, written);
-        let disk: Arc<dyn Disk> = Arc::new(HookedDisk::with_blocks(&sim, present));
+        let disk = with_blocks(&sim, present);
         let mut random = Random::seeded(7);
         let mut first = 1;
         for stamp in 1..=400 {
@@ -191,7 +190,7 @@ fn the_last_hardened_frame_is_not_recycled() {
     let sim = SimDisk::new();
     let hook = move |step| {
         // A frame, which is written without the stream's lock; not the head.
-        if let Step::Write(offset) = step
+        if let DiskCall::Write { offset, .. } = step
             && offset >= FIRST
             && let Some(log) = &*of_hook.lock().unwrap()
         {
@@ -200,7 +199,7 @@ fn the_last_hardened_frame_is_not_recycled() {
         }
         Ok(())
     };
-    let disk: Arc<dyn Disk> = Arc::new(HookedDisk::new(&sim, hook));
+    let disk = hooked(&sim, hook);
     let log: Arc<Log<()>> = create(&disk, ring(1));
     *seen.lock().unwrap() = Some(Arc::clone(&log));
     for stamp in 1..=8 {
@@ -449,7 +448,7 @@ fn each_life_goes_on_where_the_one_before_ended() {
         let mut random = Random::seeded(3);
         let mut before = 0;
         for life in 0..6 {
-            let disk: Arc<dyn Disk> = Arc::new(HookedDisk::with_blocks(&sim, block));
+            let disk = with_blocks(&sim, block);
             let mut engine = Engine::open_on(disk, &placement, 2);
             let offset = engine.manifest.last().starts[0].offset;
             assert!(life == 0 || offset > before + RING, "{offset}, {before}");

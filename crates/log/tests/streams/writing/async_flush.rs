@@ -10,11 +10,10 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crate::common::gate::{Gate, gate};
-use crate::common::hooked_disk::{HookedDisk, Step};
 use crate::common::*;
 use namiki_log::{Entry, GroupResource, Layout, Log, LogConfig, LogError, Placement};
 use namiki_platform::disk::sim::{Loss, SimDisk};
-use namiki_platform::disk::{AlignedBuf, Disk, open_best};
+use namiki_platform::disk::{AlignedBuf, Disk, DiskCall, open_best};
 use namiki_platform::{Epoch, Stamp, WorkerId};
 
 const W: WorkerId = WorkerId(0);
@@ -271,15 +270,17 @@ impl Gated {
         let hook = {
             let failing = Arc::clone(&failing);
             move |step| match step {
-                Step::Begin(_) => {
+                DiskCall::BeginWrite(_) => {
                     pass();
                     Ok(())
                 }
-                Step::Write(_) if failing.load(Ordering::SeqCst) => Err(ErrorKind::Other.into()),
+                DiskCall::Write { .. } if failing.load(Ordering::SeqCst) => {
+                    Err(ErrorKind::Other.into())
+                }
                 _ => Ok(()),
             }
         };
-        let disk: Arc<dyn Disk> = Arc::new(HookedDisk::new(&sim, hook));
+        let disk = hooked(&sim, hook);
         let log: Arc<Log<()>> = create(&disk, config);
         for worker in 0..log.streams() {
             let stream = log.stream(WorkerId(worker as u16));
@@ -314,12 +315,12 @@ fn an_immediate_flush_is_not_delayed_by_group_waiters() {
         let sim = SimDisk::new();
         let (gate, pass) = gate();
         let hook = move |step| {
-            if matches!(step, Step::Write(_)) {
+            if matches!(step, DiskCall::Write { .. }) {
                 pass();
             }
             Ok(())
         };
-        let disk: Arc<dyn Disk> = Arc::new(HookedDisk::new(&sim, hook));
+        let disk = hooked(&sim, hook);
         let mut config = submitting(1);
         config.async_flush_min_commits = None;
         config.group = count(3);

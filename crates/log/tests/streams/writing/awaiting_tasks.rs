@@ -13,12 +13,11 @@ use std::thread;
 use std::time::Duration;
 
 use crate::common::gate::{Gate, gate};
-use crate::common::hooked_disk::{HookedDisk, Step};
 use crate::common::parking_waker::ParkedTask;
 use crate::common::*;
 use namiki_log::{AckWaiter, Group, Layout, Log, LogConfig, LogError, Ticket};
 use namiki_platform::WorkerId;
-use namiki_platform::disk::{Disk, SimDisk};
+use namiki_platform::disk::{Disk, DiskCall, SimDisk};
 
 /// With a flusher, and a tick longer than any test.
 fn awaited(streams: u16) -> LogConfig {
@@ -162,12 +161,12 @@ fn a_full_group_that_was_submitted_is_completed_for_tasks() {
 fn gated() -> (Gate, Arc<dyn Disk>) {
     let (gate, pass) = gate();
     let hook = move |step| {
-        if matches!(step, Step::Write(_)) {
+        if matches!(step, DiskCall::Write { .. }) {
             pass();
         }
         Ok(())
     };
-    (gate, Arc::new(HookedDisk::new(&SimDisk::new(), hook)))
+    (gate, hooked(&SimDisk::new(), hook))
 }
 
 #[test]
@@ -234,13 +233,15 @@ fn every_task_learns_of_a_failed_write() {
                 let hook = {
                     let failing = Arc::clone(&failing);
                     move |step| match step {
-                        Step::Write(_) | Step::Begin(_) if failing.load(Ordering::SeqCst) => {
+                        DiskCall::Write { .. } | DiskCall::BeginWrite(_)
+                            if failing.load(Ordering::SeqCst) =>
+                        {
                             Err(ErrorKind::Other.into())
                         }
                         _ => Ok(()),
                     }
                 };
-                let disk: Arc<dyn Disk> = Arc::new(HookedDisk::new(&SimDisk::new(), hook));
+                let disk = hooked(&SimDisk::new(), hook);
                 let mut config = awaited(2);
                 config.group = group;
                 let log: Arc<Log<()>> = create(&disk, config);
@@ -277,12 +278,12 @@ fn a_task_learns_of_a_panic_in_the_flusher() {
         let hook = {
             let panicking = Arc::clone(&panicking);
             move |step| {
-                let is_write = matches!(step, Step::Write(_));
+                let is_write = matches!(step, DiskCall::Write { .. });
                 assert!(!is_write || !panicking.load(Ordering::SeqCst), "as planned");
                 Ok(())
             }
         };
-        let disk: Arc<dyn Disk> = Arc::new(HookedDisk::new(&SimDisk::new(), hook));
+        let disk = hooked(&SimDisk::new(), hook);
         let log: Arc<Log<()>> = create(&disk, awaited(1));
         put(log.stream(WorkerId(0)), 1, b"p").unwrap();
         log.flush_all().unwrap();

@@ -11,10 +11,9 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-use crate::common::hooked_disk::{HookedDisk, Step};
 use crate::common::*;
 use namiki_log::{AckWaiter, Entry, Layout, Log, LogError, Placement, Ticket};
-use namiki_platform::disk::{Disk, SimDisk};
+use namiki_platform::disk::{Disk, DiskCall, SimDisk};
 use namiki_platform::{Lsn, WorkerId};
 
 const W: WorkerId = WorkerId(0);
@@ -49,20 +48,20 @@ struct Slow {
 }
 
 impl Slow {
-    fn hook(&self, step: Step) -> io::Result<()> {
+    fn hook(&self, step: DiskCall) -> io::Result<()> {
         if !self.armed.load(Ordering::SeqCst) {
             return Ok(());
         }
         match step {
-            Step::Write(offset) if offset >= REGION => {
+            DiskCall::Write { offset, .. } if offset >= REGION => {
                 self.writes_left.fetch_add(1, Ordering::SeqCst);
                 self.arrived.lock().unwrap().send(()).unwrap();
                 self.gate.pass();
             }
-            Step::Wrote(offset) if offset >= REGION => {
+            DiskCall::Wrote(offset) if offset >= REGION => {
                 self.writes_left.fetch_sub(1, Ordering::SeqCst);
             }
-            Step::Write(_) if self.fails => return Err(io::ErrorKind::Other.into()),
+            DiskCall::Write { .. } if self.fails => return Err(io::ErrorKind::Other.into()),
             _ => {}
         }
         Ok(())
@@ -81,9 +80,7 @@ fn close_waits_for_writes_after_another_streams_failure() {
             fails,
         });
         let hook = Arc::clone(&slow);
-        let disk: Arc<dyn Disk> = Arc::new(HookedDisk::new(&SimDisk::new(), move |step| {
-            hook.hook(step)
-        }));
+        let disk = hooked(&SimDisk::new(), move |step| hook.hook(step));
         let mut config = config(2);
         config.placement = shared(REGION);
         let log: Arc<Log<()>> = create(&disk, config);
@@ -109,10 +106,10 @@ fn close_waits_for_writes_after_another_streams_failure() {
 }
 
 /// Panics in a step, if armed.
-fn panicking(step: fn(Step) -> bool) -> (Arc<dyn Disk>, Arc<AtomicBool>) {
+fn panicking(step: fn(DiskCall) -> bool) -> (Arc<dyn Disk>, Arc<AtomicBool>) {
     let armed = Arc::new(AtomicBool::new(false));
     let hook = Arc::clone(&armed);
-    let disk = HookedDisk::new(&SimDisk::new(), move |now| {
+    let disk = hooked(&SimDisk::new(), move |now| {
         if step(now) && hook.load(Ordering::SeqCst) {
             // Long enough for others to begin to wait for this step.
             std::thread::sleep(Duration::from_millis(50));
@@ -120,14 +117,14 @@ fn panicking(step: fn(Step) -> bool) -> (Arc<dyn Disk>, Arc<AtomicBool>) {
         }
         Ok(())
     });
-    (Arc::new(disk), armed)
+    (disk, armed)
 }
 
 #[test]
 fn a_panic_in_a_flush_leaves_no_waiter() {
     for layout in [Layout::PerWorker, Layout::Single] {
         for group in [count(2), namiki_log::Group::Auto] {
-            let (disk, armed) = panicking(|step| matches!(step, Step::Write(_)));
+            let (disk, armed) = panicking(|step| matches!(step, DiskCall::Write { .. }));
             let mut config = config(1);
             config.layout = layout;
             config.group = group;
@@ -161,7 +158,7 @@ fn a_panic_in_a_flush_leaves_no_waiter() {
 
 #[test]
 fn a_panic_preparing_a_file_leaves_no_waiter() {
-    let (disk, armed) = panicking(|step| step == Step::Create);
+    let (disk, armed) = panicking(|step| matches!(step, DiskCall::Create(_)));
     let log: Arc<Log<()>> = create(&disk, config(1));
     armed.store(true, Ordering::SeqCst);
     let threads = [0, 1, 2].map(|n| {

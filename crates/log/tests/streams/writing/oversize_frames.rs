@@ -13,10 +13,9 @@ use namiki_log::{
     ReadError, Retain, Stream, Ticket, harden_tail,
 };
 use namiki_platform::disk::sim::{Fault, Loss, Step};
-use namiki_platform::disk::{Disk, SimDisk};
+use namiki_platform::disk::{Disk, DiskCall, SimDisk};
 use namiki_platform::{Epoch, Generation, Lsn, Stamp, WorkerId};
 
-use crate::common::hooked_disk::{HookedDisk, Step as HookedStep};
 use crate::common::*;
 
 const W: WorkerId = WorkerId(0);
@@ -589,7 +588,7 @@ fn an_oversize_file_has_a_length_of_its_own() {
 fn oversize_frames_are_read_back_with_any_block_length() {
     for block_bytes in [128, 512, 1024, 4096] {
         let sim = SimDisk::new();
-        let disk: Arc<dyn Disk> = Arc::new(HookedDisk::with_blocks(&sim, block_bytes));
+        let disk = with_blocks(&sim, block_bytes);
         let config = large_config(1);
         let log: Arc<Log<()>> = create(&disk, config.clone());
         let lengths = [50_000, 10, 5000, 90_001, 13_000, 700];
@@ -613,12 +612,13 @@ fn a_panic_in_an_oversize_commit_leaves_no_waiter_behind() {
         let count = Arc::new(AtomicU64::new(u64::MAX));
         let counted = Arc::clone(&count);
         let hook = move |step| {
-            if matches!(step, HookedStep::Write(_)) && counted.fetch_sub(1, Ordering::SeqCst) == 0 {
+            if matches!(step, DiskCall::Write { .. }) && counted.fetch_sub(1, Ordering::SeqCst) == 0
+            {
                 panic!("as planned");
             }
             Ok(())
         };
-        let disk: Arc<dyn Disk> = Arc::new(HookedDisk::new(&sim, hook));
+        let disk = hooked(&sim, hook);
         let config = large_config(1);
         let log: Arc<Log<()>> = create(&disk, config.clone());
         harden(log.stream(W), 0, b"before").unwrap();

@@ -9,14 +9,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Barrier};
 use std::thread;
 
-use crate::common::hooked_disk::{HookedDisk, Step};
 use crate::common::*;
 use namiki_log::{
     Entry, Grant, ImageEffect, Log, LogConfig, LogError, LogRoom, Prepare, RecyclePoint, Retain,
     WantedFile,
 };
-use namiki_platform::disk::Disk;
 use namiki_platform::disk::sim::{self, Fault, Loss, SimDisk};
+use namiki_platform::disk::{Disk, DiskCall};
 use namiki_platform::{Epoch, Generation, Stamp, WorkerId};
 
 const W: WorkerId = WorkerId(0);
@@ -72,11 +71,13 @@ fn one_spare_file_beyond_the_kept_suffices() {
     ] {
         let created = Arc::new(AtomicU64::new(0));
         let counted = Arc::clone(&created);
-        let hooked = HookedDisk::new(&SimDisk::new(), move |step| {
-            counted.fetch_add(u64::from(step == Step::Create), Ordering::SeqCst);
+        let disk = hooked(&SimDisk::new(), move |step| {
+            counted.fetch_add(
+                u64::from(matches!(step, DiskCall::Create(_))),
+                Ordering::SeqCst,
+            );
             Ok(())
         });
-        let disk: Arc<dyn Disk> = Arc::new(hooked);
         let mut config = keeping(kept);
         config.prepare = prepare;
         let log: Arc<Log<()>> = create(&disk, config);
@@ -95,8 +96,8 @@ fn one_spare_file_beyond_the_kept_suffices() {
 fn while_one_is_made(meanwhile: impl FnOnce(&Log<()>, &dyn Disk)) -> (Arc<dyn Disk>, u64) {
     let (created, begun) = (Arc::new(AtomicU64::new(0)), Arc::new(Barrier::new(2)));
     let (counted, begins) = (Arc::clone(&created), Arc::clone(&begun));
-    let hooked = HookedDisk::new(&SimDisk::new(), move |step| {
-        if step == Step::Create && counted.fetch_add(1, Ordering::SeqCst) == 0 {
+    let disk = hooked(&SimDisk::new(), move |step| {
+        if matches!(step, DiskCall::Create(_)) && counted.fetch_add(1, Ordering::SeqCst) == 0 {
             begins.wait();
             // Gives the other thread time to proceed as far as it can.
             for _ in 0..1000 {
@@ -105,7 +106,6 @@ fn while_one_is_made(meanwhile: impl FnOnce(&Log<()>, &dyn Disk)) -> (Arc<dyn Di
         }
         Ok(())
     });
-    let disk: Arc<dyn Disk> = Arc::new(hooked);
     let log: Arc<Log<()>> = create(&disk, config(1));
     thread::scope(|scope| {
         scope.spawn(|| log.prepare_log_files(1).unwrap());
