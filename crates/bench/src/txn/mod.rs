@@ -381,11 +381,9 @@ impl TxnArgs {
     ) -> Result<TxnRow<'a>, BenchError> {
         let Combination {
             workload,
-            spec,
-            threads,
-            tasks,
             keys,
             index,
+            ..
         } = combination;
         let builder = self.builder(combination, disk);
         let db = builder.clone().open(place.path())?;
@@ -434,6 +432,25 @@ impl TxnArgs {
                 }
             }
         }
+        Ok(self.row(combination, disk, measured, machine, round))
+    }
+
+    fn row<'a>(
+        &self,
+        combination: Combination,
+        disk: &ReadyDisk,
+        measured: Measured,
+        machine: &'a Machine,
+        round: u32,
+    ) -> TxnRow<'a> {
+        let Combination {
+            workload,
+            spec,
+            threads,
+            tasks,
+            keys,
+            index,
+        } = combination;
         let Measured {
             beside,
             total,
@@ -446,7 +463,7 @@ impl TxnArgs {
         let logs = spec.logging != Logging::None;
         let counts = logs && self.sequencer == Sequencer::Cas;
         let batches = self.batches.batches();
-        Ok(TxnRow {
+        TxnRow {
             workload: workload.to_string(),
             spec: spec.to_string(),
             index: index.to_string(),
@@ -498,7 +515,7 @@ impl TxnArgs {
             seed: self.timed.seed,
             round,
             machine,
-        })
+        }
     }
 
     fn streams(&self, combination: Combination) -> NonZeroU16 {

@@ -49,6 +49,45 @@ impl<K: Key, V: Variant> Pages<'_, K, V> {
     }
 }
 
+/// Sorted keys, taken off in batches of a leaf's length.
+struct Input<I> {
+    sorted: I,
+    fill: usize,
+    /// How many keys were taken.
+    position: usize,
+    last: Option<Vec<u8>>,
+}
+
+impl<I> Input<I> {
+    fn next_batch<K: Key, B: AsRef<[u8]>>(&mut self) -> Result<Batch, IndexError>
+    where
+        I: Iterator<Item = (B, u64)>,
+    {
+        let mut batch = Batch::new();
+        for (key, payload) in self.sorted.by_ref().take(self.fill) {
+            let key = key.as_ref();
+            let new = K::parse(key)?;
+            if let Some(last) = &self.last
+                && K::cmp(K::parse(last)?, new).is_ge()
+            {
+                let position = self.position;
+                return Err(IndexError::NotSorted { position });
+            }
+            self.position += 1;
+            self.last = Some(key.to_vec());
+            batch.push((key.to_vec(), payload));
+        }
+        Ok(batch)
+    }
+}
+
+fn leaf<K: Key>(header: &BaseHeader<'_, K>, batch: &Batch) -> Result<OwnedNode<K>, IndexError> {
+    let entries = batch.iter();
+    let entries = entries.map(|(key, payload)| Ok((K::parse(key)?, *payload)));
+    let entries = entries.collect::<Result<Vec<_>, IndexError>>()?;
+    Ok(base::build(header, &entries))
+}
+
 /// The lower fence of a leaf, in its own bytes, and the leaf.
 type Fence = (Vec<u8>, PageId);
 
@@ -72,33 +111,19 @@ impl<K: Key, V: Variant> BwTree<K, V> {
             guard,
             ids: Vec::new(),
         };
-        let fill = (self.config.leaf_max * self.config.load_percent / 100).max(1);
-        let mut input = sorted.into_iter();
-        let mut position = 0;
-        let mut last: Option<Vec<u8>> = None;
-        let mut next_batch = || -> Result<Batch, IndexError> {
-            let mut batch = Batch::new();
-            for (key, payload) in input.by_ref().take(fill) {
-                let key = key.as_ref();
-                let new = K::parse(key)?;
-                if let Some(last) = &last
-                    && K::cmp(K::parse(last)?, new).is_ge()
-                {
-                    return Err(IndexError::NotSorted { position });
-                }
-                position += 1;
-                last = Some(key.to_vec());
-                batch.push((key.to_vec(), payload));
-            }
-            Ok(batch)
+        let mut input = Input {
+            sorted: sorted.into_iter(),
+            fill: (self.config.leaf_max * self.config.load_percent / 100).max(1),
+            position: 0,
+            last: None,
         };
 
         // One batch ahead, as a leaf must know its right sibling and upper fence.
         let mut fences: Vec<Fence> = vec![(Vec::new(), root.page)];
         let mut first: Option<OwnedNode<K>> = None;
-        let mut batch = next_batch()?;
+        let mut batch = input.next_batch::<K, B>()?;
         loop {
-            let next = next_batch()?;
+            let next = input.next_batch::<K, B>()?;
             let mut high = None;
             let mut right = PageId::NONE;
             if let (Some(below), Some(at)) = (batch.last(), next.first()) {
@@ -122,13 +147,7 @@ impl<K: Key, V: Variant> BwTree<K, V> {
                 high: high.as_deref().map(K::parse).transpose()?,
                 slots: slots_of::<V>(0, &self.config),
             };
-            let leaf = {
-                let parsed = batch
-                    .iter()
-                    .map(|(key, payload)| Ok((K::parse(key)?, *payload)));
-                let entries = parsed.collect::<Result<Vec<_>, IndexError>>()?;
-                base::build(&header, &entries)
-            };
+            let leaf = leaf(&header, &batch)?;
             if leftmost {
                 first = Some(leaf);
             } else {
@@ -157,7 +176,7 @@ impl<K: Key, V: Variant> BwTree<K, V> {
                 if let Some(split) = head.smo() {
                     self.complete(root.page, split, guard);
                 }
-                Ok(position)
+                Ok(input.position)
             }
             Err(_) => Err(IndexError::NotEmpty),
         }
