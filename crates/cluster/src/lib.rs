@@ -13,17 +13,15 @@
 //!
 //! Paper: raft-pwal
 
-mod applier;
 mod command_size;
 pub mod config;
 mod control;
 mod entry;
 mod events;
-mod execute;
 mod failure;
 mod fault_injection;
 mod group_in_flight;
-mod log_writer;
+mod groups;
 mod mailbox;
 mod membership;
 pub mod network;
@@ -31,7 +29,6 @@ mod node;
 mod office;
 mod payload;
 mod payload_cache;
-mod producer;
 mod raft;
 mod security;
 mod server;
@@ -43,14 +40,13 @@ mod status;
 pub mod storage;
 mod task_store;
 pub mod transport;
-mod worker;
 
 pub use entry::{EntryBody, LogEntry, PayloadName, PayloadRef};
 pub use failure::NodeFailure;
 pub use fault_injection::{Fault, FaultInjection};
+pub use groups::producer::RequestLimits;
+pub use groups::worker::GroupOptions;
 pub use network::{ConnectionId, Network, NodeId, PeerMessage};
 pub use node::{Node, NodeOptions};
-pub use producer::RequestLimits;
 pub use security::SecurityFailure;
 pub use server::{Server, ServerError, create_directory};
-pub use worker::GroupOptions;

@@ -11,13 +11,13 @@ use namiki_platform::disk::Disk;
 
 use crate::config::NodeConfig;
 use crate::failure::NodeFailure;
+use crate::groups::producer::RequestLimits;
+use crate::groups::worker::GroupOptions;
 use crate::network::NodeId;
 use crate::node::{Node, NodeOptions};
-use crate::producer::RequestLimits;
 use crate::security::{SecurityFailure, security_of, warn_if_open};
 use crate::storage::{NodeIdentity, NodeStore, StoreError, StoreOptions};
 use crate::transport::{Listeners, NodeSecurity, RunningTransport, Transport, TransportError};
-use crate::worker::GroupOptions;
 
 /// Room in a log buffer for the last command of a group and for headers.
 const BUFFER_SLACK_BYTES: usize = (1 << 20) + (64 << 10);

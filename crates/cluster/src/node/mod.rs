@@ -19,12 +19,12 @@ use slog::{Discard, Logger, o};
 
 use crate::failure::NodeFailure;
 use crate::fault_injection::FaultInjection;
+use crate::groups::producer::RequestLimits;
+use crate::groups::worker::GroupOptions;
 use crate::network::{Inbox, Network, NodeId};
-use crate::producer::RequestLimits;
 use crate::raft::{RaftEvent, RaftOptions};
 use crate::shared::Shared;
 use crate::storage::{NodeStore, Recovered};
-use crate::worker::GroupOptions;
 use parts::{NodeInbox, Parts};
 
 /// Options of a node.

@@ -9,18 +9,19 @@ use namiki_client::protocol::{Request, Response, Role};
 use parking_lot::Mutex;
 
 use super::NodeOptions;
-use crate::applier::Applier;
 use crate::entry::PayloadRef;
 use crate::events::{ApplierEvent, RaftWrite};
 use crate::failure::NodeFailure;
 use crate::fault_injection::Fault;
-use crate::log_writer::{write_payloads, write_records};
+use crate::groups::applier::Applier;
+use crate::groups::log_writer::{write_payloads, write_records};
+use crate::groups::producer::Producer;
+use crate::groups::worker::Worker;
 use crate::mailbox::Mailbox;
 use crate::membership::Membership;
 use crate::network::{ConnectionId, Inbox, Network, NodeId, PeerMessage};
 use crate::office::Office;
 use crate::payload_cache::PayloadCache;
-use crate::producer::Producer;
 use crate::raft::{
     FETCH_MAX, RaftDriver, RaftEffect, RaftEvent, RaftView, ReplaceRefusal, RestoredRaft,
 };
@@ -28,7 +29,6 @@ use crate::session::SessionTable;
 use crate::shared::Shared;
 use crate::storage::{NodeStore, ReadAhead, Recovered};
 use crate::task_store::TaskStore;
-use crate::worker::Worker;
 
 /// All parts of one node.
 pub(crate) struct Parts {

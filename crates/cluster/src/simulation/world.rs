@@ -14,10 +14,10 @@ use super::network::{Links, OPERATOR, Outbox, Sent};
 use super::node::{Part, SimNode};
 use crate::failure::NodeFailure;
 use crate::fault_injection::{Fault, FaultInjection};
+use crate::groups::worker::GroupOptions;
 use crate::network::{ConnectionId, Inbox, NodeId, PeerMessage};
 use crate::node::NodeOptions;
 use crate::raft::RaftEvent;
-use crate::worker::GroupOptions;
 
 pub(super) const MS: u64 = 1_000_000;
 

@@ -1,0 +1,16 @@
+//! A group of commands on its way through a node.
+//!
+//! | file | step |
+//! |---|---|
+//! | `producer.rs` | takes a client's group (TxGrp), and gives its commands to the workers |
+//! | `worker.rs`, `execute.rs` | locks, executes, and fills a group of its own (LogGrp) |
+//! | `log_writer.rs` | makes that group's payload durable |
+//! | `applier.rs` | installs the changes of committed groups and answers |
+//!
+//! Paper: raft-pwal §3.1, §3.2
+
+pub(crate) mod applier;
+pub(crate) mod execute;
+pub(crate) mod log_writer;
+pub(crate) mod producer;
+pub(crate) mod worker;
