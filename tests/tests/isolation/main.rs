@@ -5,6 +5,7 @@ mod catalogue_in_views;
 mod group_commit_deadlocks;
 mod opposite_key_orders;
 mod serializability;
+mod ten_keys;
 mod torn_reads;
 mod two_phase_locking;
 mod views;

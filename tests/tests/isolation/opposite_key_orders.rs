@@ -10,18 +10,16 @@
     reason = "a test fails by panicking, and prints what it met"
 )]
 
-use std::num::{NonZeroU16, NonZeroU32};
-use std::sync::Arc;
+use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use namiki::{Builder, Database, Session, Table, Transaction, WaitPolicy};
+use namiki::{Session, Transaction, WaitPolicy};
 use namiki_platform::WorkerId;
-use namiki_platform::disk::{Disk, SimDisk};
 use namiki_platform::seeded_random::Random;
 use namiki_tests::watchdog::on_threads;
 
-type Numbers = Table<u64, u64>;
+use crate::ten_keys::{builder, filled};
 
 const SPECS: [&str; 20] = [
     "S2PL(NLR)+NOLOG",
@@ -51,25 +49,6 @@ fn runs() -> impl Iterator<Item = (&'static str, WaitPolicy)> {
     let waiting = SPECS.into_iter().map(|spec| (spec, WaitPolicy::WoundWait));
     let locking = SPECS.into_iter().filter(|spec| spec.starts_with("S2PL"));
     waiting.chain(locking.map(|spec| (spec, WaitPolicy::NoWait)))
-}
-
-/// Only conflicting threads flush a group.
-fn builder(spec: &str) -> Builder {
-    let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
-    Database::builder()
-        .spec(spec.parse().unwrap())
-        .streams(NonZeroU16::new(3).unwrap())
-        .group_wait_max(Duration::MAX)
-        .disk(disk)
-}
-
-/// A database with the keys 0, 10, 20, … below 100, all 0.
-fn filled(builder: Builder) -> (Database, Numbers) {
-    let db = builder.open("/db").unwrap();
-    let table = db.table("numbers").unwrap();
-    db.transact(|tx| (0..10).try_for_each(|key| tx.put(&table, &(10 * key), &0)))
-        .unwrap();
-    (db, table)
 }
 
 /// A group holds locks until it is durable, and its waiters would accumulate more commits for an

@@ -8,20 +8,15 @@
     reason = "a test fails by panicking, and prints what it met"
 )]
 
-use std::num::NonZeroU16;
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
-use namiki::{
-    Builder, Conflict, Database, Direction, Error, LockSet, Table, Transaction, WaitPolicy,
-    WorkerId,
-};
-use namiki_platform::disk::{Disk, SimDisk};
+use namiki::{Conflict, Database, Direction, Error, LockSet, Transaction, WaitPolicy, WorkerId};
 use namiki_platform::seeded_random::Random;
 use namiki_tests::watchdog::on_threads;
 
-type Numbers = Table<u64, u64>;
+use crate::ten_keys::{Numbers, builder, filled};
 
 const SPECS: [&str; 8] = [
     "S2PL(NLR)+NOLOG",
@@ -33,24 +28,6 @@ const SPECS: [&str; 8] = [
     "S2PL(NLR)+PWAL(16)+ARIES",
     "S2PL(ELR)+PWAL(auto)+ARIES",
 ];
-
-fn builder(spec: &str) -> Builder {
-    let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
-    Database::builder()
-        .spec(spec.parse().unwrap())
-        .streams(NonZeroU16::new(3).unwrap())
-        .group_wait_max(Duration::MAX)
-        .disk(disk)
-}
-
-/// A database with the keys 0, 10, 20, … below 100, all 0.
-fn filled(builder: Builder) -> (Database, Numbers) {
-    let db = builder.open("/db").unwrap();
-    let table = db.table("numbers").unwrap();
-    db.transact(|tx| (0..10).try_for_each(|key| tx.put(&table, &(10 * key), &0)))
-        .unwrap();
-    (db, table)
-}
 
 fn unwaiting(spec: &str) -> (Database, Numbers) {
     filled(builder(spec).wait_policy(WaitPolicy::NoWait))
