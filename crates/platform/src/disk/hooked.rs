@@ -236,7 +236,7 @@ impl FileLayer for HookedFile {
         len: usize,
     ) -> Result<Box<dyn PendingWrite>, AlignedBuf> {
         let begins = self.disk.begins_writes
-            && self.block_bytes() >= self.file.block_bytes()
+            && FileLayer::block_bytes(self) >= self.file.block_bytes()
             && self.check(offset, len).is_ok()
             && self.call(DiskCall::BeginWrite(offset)).is_ok();
         if begins {
