@@ -216,10 +216,8 @@ fn a_scan_goes_on_after_its_image_was_replaced() {
     checkpoint(&sim, &tables, 100, 3000);
     let held = HeldLoading::open(builder(&sim, SPECS[0]));
     let table = held.table::<[u8], [u8]>("variable").unwrap();
-    let before: Vec<_> = tables[1]
-        .rows()
-        .map(|(key, (value, _))| (key.clone(), value.clone()))
-        .collect();
+    let rows = tables[1].rows().into_iter();
+    let before: Vec<_> = rows.map(|(key, (value, _))| (key, value)).collect();
     let (mut found, mut files_kept) = (Vec::new(), None);
     let visit = |key: &[u8], value: &[u8]| {
         if found.is_empty() {
