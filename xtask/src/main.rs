@@ -7,8 +7,8 @@
 mod documented;
 mod fuzzing;
 mod git_history;
-mod imports;
 mod long_runs;
+mod module_paths;
 mod oracle;
 mod packages;
 mod repository_files;

@@ -38,8 +38,8 @@ mod shared;
 pub mod simulation;
 mod status;
 pub mod storage;
-mod task_store;
 pub mod transport;
+mod uncommitted_groups;
 
 pub use entry::{EntryBody, LogEntry, PayloadName, PayloadRef};
 pub use failure::NodeFailure;

@@ -9,10 +9,13 @@
 //! the same table.
 //!
 //! # Invariants
-//! - E1. A command has at most one outcome: [`SessionTable::apply`] refuses a second one.
+//! - E1. A command has at most one outcome: [`SessionTable::apply`] refuses a second one of a group
+//!   that is not acknowledged; E3 protects the others before they are executed.
 //! - E2. Outcomes of a group are kept until the client acknowledges them, or its session is
 //!   evicted: if there are [`SESSIONS_MAX`], a new session replaces the least recently used one, in
 //!   the order of the log.
+//! - E3. A group up to and including the last acknowledged one is [`KnownGroup::Forgotten`], never
+//!   [`KnownGroup::Outcomes`]: a group without outcomes is new, and is executed.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -148,7 +151,7 @@ impl SessionTable {
         }
         let group = section.group;
         if group <= session.acknowledged_through {
-            // The client acknowledges results that it has not received.
+            // The client has acknowledged a group in flight: nobody will ask for the outcomes.
             return Ok(());
         }
         let outcomes = session.groups.entry(group).or_default();

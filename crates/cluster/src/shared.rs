@@ -20,7 +20,7 @@ use crate::payload_cache::PayloadCache;
 use crate::raft::{RaftEvent, RaftView};
 use crate::session::SessionTable;
 use crate::storage::NodeStore;
-use crate::task_store::{Members, TaskStore};
+use crate::uncommitted_groups::{Members, TaskStore};
 
 /// Byte limit of payloads of other nodes that wait to be written.
 const UNWRITTEN_BYTES_MAX: u64 = 256 << 20;

@@ -183,7 +183,7 @@ pub mod disk {
 
 /// The files of a database, for programs that look into them without opening it.
 pub mod files {
-    pub use crate::backup::earlier_backups::{EarlierBackup, earlier_backups};
+    pub use crate::backup::retention::{EarlierBackup, earlier_backups};
     pub use crate::catalogue::backup_mark::{BackupMark, CopiedLog};
     pub use crate::catalogue::image::{ImageIndex, ImageTable, SegmentFile, TableImage};
     pub use crate::catalogue::image_files::{FileNumber, image_dir};

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use super::Finding;
-use crate::imports::{Import, imports};
+use crate::module_paths::{Import, imports};
 use crate::repository_files::{SourceFile, Tree};
 
 const SOURCE: &str = "crates/core/src/";
@@ -105,7 +105,7 @@ const ORDER: &[&str] = &[
     "live/stoppable_thread",
     "backup/error",
     "backup/options_and_reports",
-    "backup/earlier_backups",
+    "backup/retention",
     "backup/copy",
     "backup/points",
     "backup/live_backup",

@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Finding;
-use crate::imports::{Import, imports, module_of};
+use crate::module_paths::{Import, imports, module_of};
 use crate::repository_files::{SourceFile, Tree};
 use crate::rust_lexer::{Token, starts_with};
 

@@ -13,7 +13,7 @@ use super::catalogue;
 use super::definition::{Experiment, Figure};
 use super::experiment_runner::RunArgs;
 use super::html_page;
-use super::output::{Circumstances, Outcome};
+use super::outcome::{Circumstances, Outcome};
 use super::run_row::{ClusterRunRow, QueryRunRow, RunRow, RunsFile};
 use crate::args::Format;
 use crate::error::BenchError;

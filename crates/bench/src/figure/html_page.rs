@@ -4,7 +4,7 @@
 use std::fmt::Write;
 
 use super::judge::Verdict;
-use super::output::{Outcome, counts_text};
+use super::outcome::{Outcome, counts_text};
 use super::svg_chart::escaped;
 
 const STYLE: &str = "\

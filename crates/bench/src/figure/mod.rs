@@ -16,7 +16,7 @@ mod experiment_runner;
 mod html_page;
 mod judge;
 mod medians;
-mod output;
+mod outcome;
 mod query_points;
 mod run_row;
 mod svg_chart;

@@ -30,7 +30,7 @@ use crate::group_in_flight::GroupInFlight;
 use crate::groups::execute::{Conflict, execute};
 use crate::payload::PayloadBuilder;
 use crate::shared::Shared;
-use crate::task_store::{Members, SealedGroup};
+use crate::uncommitted_groups::{Members, SealedGroup};
 
 /// Largest size of an outcome in a payload.
 const OUTCOME_BYTES: usize = 6;

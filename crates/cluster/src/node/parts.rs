@@ -28,7 +28,7 @@ use crate::raft::{
 use crate::session::SessionTable;
 use crate::shared::Shared;
 use crate::storage::{NodeStore, ReadAhead, Recovered};
-use crate::task_store::TaskStore;
+use crate::uncommitted_groups::TaskStore;
 
 /// All parts of one node.
 pub(crate) struct Parts {

@@ -10,9 +10,9 @@ use raft::eraftpb::{ConfState, HardState, Message, MessageType};
 use raft::{Config, Progress, RawNode, StateRole};
 use slog::{Discard, Logger, o};
 
-use super::driver_events::{RaftEffect, RaftEvent, RaftView, ReadId};
 use super::entry_codec::{encode_body, from_raft};
 use super::entry_log::EntryLog;
+use super::events_and_effects::{RaftEffect, RaftEvent, RaftView, ReadId};
 use super::held_appends::{HeldAppends, Payloads};
 use super::members::{Members, change_of};
 use super::message_codec::{decode, encode};

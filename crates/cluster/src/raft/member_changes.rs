@@ -20,7 +20,7 @@ use raft::StateRole;
 use raft::eraftpb::{ConfChangeSingle, ConfChangeType, ConfChangeV2};
 
 use super::driver::RaftDriver;
-use super::driver_events::RaftEffect;
+use super::events_and_effects::RaftEffect;
 use super::members::ReplaceRefusal;
 use crate::fault_injection::Fault;
 #[cfg(any(test, feature = "simulation"))]

@@ -8,8 +8,8 @@ use namiki_client::protocol::Role;
 use raft::eraftpb::{Message, MessageType};
 
 use super::driver::{DurablePayloads, LAG_MAX, RaftDriver, RaftOptions, RestoredRaft};
-use super::driver_events::{RaftEffect, RaftEvent, RaftView};
 use super::entry_codec::to_raft;
+use super::events_and_effects::{RaftEffect, RaftEvent, RaftView};
 use super::members::ReplaceRefusal;
 use super::message_codec::encode;
 use crate::entry::{EntryBody, PayloadName, PayloadRef};

@@ -17,9 +17,9 @@
 //! Paper: raft-pwal §2.1, §3.2
 
 mod driver;
-mod driver_events;
 mod entry_codec;
 mod entry_log;
+mod events_and_effects;
 mod held_appends;
 mod member_changes;
 mod members;
@@ -30,7 +30,7 @@ mod persistence;
 
 pub(crate) use driver::RaftError;
 pub(crate) use driver::{FETCH_MAX, RaftDriver, RaftOptions, RestoredRaft};
-pub(crate) use driver_events::{RaftEffect, RaftEvent, RaftView, ReadId};
+pub(crate) use events_and_effects::{RaftEffect, RaftEvent, RaftView, ReadId};
 pub(crate) use members::ReplaceRefusal;
 #[cfg(feature = "hostile-bytes")]
 pub(crate) use message_codec::{look_at_message, messages};

@@ -20,8 +20,8 @@ use tokio::time::{Instant as Deadline, sleep, timeout, timeout_at};
 
 use crate::network::ConnectionId;
 use crate::transport::clients::ResponseQueue;
+use crate::transport::connection_security::{Accepted, SecurityError, Shown};
 use crate::transport::frame_reader::{Budget, Buffered, FrameReadError, FrameReader};
-use crate::transport::security::{Accepted, SecurityError, Shown};
 use crate::transport::shared::{Context, Shared};
 use crate::transport::stream::{Incoming, Outgoing};
 

@@ -18,13 +18,13 @@ use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout, timeout_at};
 
 use crate::network::NodeId;
+use crate::transport::connection_security::Accepted;
 use crate::transport::frame::{
     FrameKind, FrameNonsense, IncomingFrame, OVERHEAD_BYTES_MAX, OutgoingFrame,
 };
 use crate::transport::frame_reader::{Buffered, FrameReadError, FrameReader};
 use crate::transport::hello::{HELLO_FRAME_BYTES_MAX, Hello, Refusal};
 use crate::transport::lane::Lane;
-use crate::transport::security::Accepted;
 use crate::transport::settings::Limits;
 use crate::transport::shared::{Context, Peer, Shared};
 use crate::transport::stream::{Incoming, Outgoing};

@@ -20,7 +20,7 @@
 //! | `outgoing.rs`, `backoff.rs`, `write_batch.rs` | a lane's task |
 //! | `incoming.rs`, `hello.rs` | connections of other nodes |
 //! | `client_connection.rs`, `clients.rs` | connections of clients |
-//! | `security.rs`, `tls.rs`, `stream.rs` | protected connections, with the feature `tls` |
+//! | `connection_security.rs`, `tls.rs`, `stream.rs` | protected connections, with the feature `tls` |
 //! | `frame.rs`, `frame_reader.rs` | bytes |
 //! | `delay.rs`, `precise_timer.rs` | emulated distances on one machine |
 //! | `wakeups.rs`, `log_limiter.rs` | |
@@ -37,6 +37,7 @@
 mod backoff;
 mod client_connection;
 mod clients;
+mod connection_security;
 mod delay;
 mod error;
 mod frame;
@@ -51,7 +52,6 @@ mod lane_queue;
 mod log_limiter;
 mod outgoing;
 mod precise_timer;
-mod security;
 mod settings;
 mod shared;
 mod stream;
@@ -71,9 +71,9 @@ use std::time::Duration;
 
 use socket2::{Domain, Socket, Type};
 
+pub use connection_security::NodeSecurity;
 pub use delay::City;
 pub use error::TransportError;
-pub use security::NodeSecurity;
 pub use settings::{Limits, PeerSettings, Timing, TransportSettings};
 #[cfg(feature = "tls")]
 pub use tls::NodeTls;

@@ -14,13 +14,13 @@ use tokio::net::TcpStream;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
 use crate::transport::backoff::Backoff;
+use crate::transport::connection_security::SecurityError;
 use crate::transport::frame::{FrameKind, IncomingFrame, OutgoingFrame};
 use crate::transport::frame_reader::{FrameReadError, FrameReader};
 use crate::transport::hello::{HELLO_FRAME_BYTES_MAX, Hello, Refusal, check_answer};
 use crate::transport::lane::Lane;
 use crate::transport::lane_queue::{LaneQueue, Left};
 use crate::transport::precise_timer::PreciseTimer;
-use crate::transport::security::SecurityError;
 use crate::transport::shared::{Context, Peer};
 use crate::transport::stream::{Incoming, Outgoing};
 use crate::transport::write_batch::WriteBatch;

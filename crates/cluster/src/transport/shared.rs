@@ -11,12 +11,12 @@ use tokio::sync::{Notify, watch};
 
 use crate::network::{ConnectionId, Inbox, Network, NodeId, PeerMessage};
 use crate::transport::clients::ClientRegistry;
+use crate::transport::connection_security::NodeSecurity;
 use crate::transport::frame::OutgoingFrame;
 use crate::transport::hello::Identity;
 use crate::transport::lane::Lane;
 use crate::transport::lane_queue::LaneQueue;
 use crate::transport::log_limiter::LogLimiter;
-use crate::transport::security::NodeSecurity;
 use crate::transport::settings::{PeerSettings, TransportSettings};
 use crate::transport::wakeups::Wakeups;
 

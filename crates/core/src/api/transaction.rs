@@ -12,7 +12,7 @@ use crate::api::table::{Table, own};
 use crate::concurrency::lock::LockMode;
 use crate::error::Error;
 use crate::table::raw_table::{BATCH_KEYS_MAX, RawTable};
-use crate::txn::stage_write::check_length;
+use crate::txn::stage_value::check_length;
 use crate::txn::{Transaction, Version};
 
 #[inline]

@@ -6,7 +6,7 @@
 //!                        S           S'      the checkpoint's view, and the end of the backup taken before log is freed
 //!   image 2 ─────────────┴──── log ──┴────┬──────┐
 //! ```
-//! S' is not below S. So if it keeps earlier backups (`backup/earlier_backups.rs`), the one with image 1 has each
+//! S' is not below S. So if it keeps earlier backups (`backup/retention.rs`), the one with image 1 has each
 //! restore point before S, and the one with image 2 each after it. (A point is put into the log with the catalogue
 //! locked, as the end of a backup is taken: one that is not in the log by then is not before S'.)
 //!

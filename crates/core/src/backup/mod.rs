@@ -10,7 +10,7 @@
 //!     lasting names; what no backup has that is kept is removed
 //! ```
 //! Earlier backups can be kept in addition to the last one, and share its files:
-//! `earlier_backups.rs`.
+//! `retention.rs`.
 //!
 //! A crash, an error or an interruption before the replacement leaves the backup before as it was, and what was copied already
 //! is not copied again. S is a boundary between epochs at which a view could be opened: everything up to it is durable and
@@ -18,11 +18,11 @@
 //! (`GenerationInfo::last_stamp`). See docs/decisions/0049-a-backup-is-a-database-that-ends-at-a-stamp.md.
 
 pub(crate) mod copy;
-pub(crate) mod earlier_backups;
 pub(crate) mod error;
 pub(crate) mod followed_backup;
 pub(crate) mod live_backup;
 pub(crate) mod options_and_reports;
 mod points;
+pub(crate) mod retention;
 #[cfg(test)]
 mod tests;

@@ -6,8 +6,8 @@ use namiki_log::{GenerationEnd, ReadError, StreamReader};
 use namiki_platform::{Epoch, Stamp, WorkerId};
 
 use crate::backup::copy::source::Source;
-use crate::backup::earlier_backups::earlier_backups;
 use crate::backup::error::BackupError;
+use crate::backup::retention::earlier_backups;
 use crate::wal_format::restore_point::RestorePoint;
 
 impl<'a> Source<'a> {

@@ -39,7 +39,7 @@ use namiki_platform::disk::{DirLock, Disk, guarded};
 use namiki_platform::{Generation, Lsn};
 
 use crate::api::database::Database;
-use crate::backup::earlier_backups::keeps_earlier_backups;
+use crate::backup::retention::keeps_earlier_backups;
 use crate::catalogue::catalogue_files::CatalogueFiles;
 use crate::catalogue::image_list::ImageList;
 use crate::catalogue::kept_room;

@@ -10,7 +10,7 @@
 //! that are looked up together are in `batched_lookup.rs`, deferred writes, which wait for such a
 //! look-up, in `deferred_writes.rs`, commutative increments in `increment.rs`, ranges of keys in
 //! `scan.rs`, and keys that are not there in `gap_locks.rs`. Reads and writes of one key are in
-//! `read.rs` and `write.rs`. Which values are refused is in `stage_write.rs`, which of their checks
+//! `read.rs` and `write.rs`. Which values are refused is in `stage_value.rs`, which of their checks
 //! tests turn off in `fault_injection.rs`. Tables that are not loaded yet are in
 //! `unloaded_tables.rs`, and why a transaction must not commit in `doom.rs`.
 
@@ -23,7 +23,7 @@ mod in_place;
 mod increment;
 mod read;
 mod scan;
-pub(crate) mod stage_write;
+pub(crate) mod stage_value;
 mod unloaded_tables;
 mod write;
 

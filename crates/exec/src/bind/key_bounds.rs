@@ -30,12 +30,12 @@ impl KeyBounds {
 
     /// The keys of a range.
     pub(crate) fn of(schema: &Schema, range: &KeyRange) -> Result<Self, EncodeError> {
-        let at_or_behind = |value: &Option<Datum>| -> Result<Option<Edge>, EncodeError> {
+        let edge_of = |value: &Option<Datum>| -> Result<Option<Edge>, EncodeError> {
             let edge = value.as_ref().map(|value| Edge::of(schema, range, value));
             edge.transpose()
         };
-        let (from, above) = (at_or_behind(&range.from)?, at_or_behind(&range.above)?);
-        let (to, below) = (at_or_behind(&range.to)?, at_or_behind(&range.below)?);
+        let (from, above) = (edge_of(&range.from)?, edge_of(&range.above)?);
+        let (to, below) = (edge_of(&range.to)?, edge_of(&range.below)?);
         let given = [&range.from, &range.above, &range.to, &range.below];
         if given.contains(&&Some(Datum::Null)) {
             // No comparison with a missing value is true.
@@ -49,27 +49,27 @@ impl KeyBounds {
             // Missing values come first, and are not below anything.
             let mut first_value = key_codec::encode_prefix(schema, &range.equal)?;
             first_value.push(key_codec::VALUE_MARK);
-            bounds.raise(Bound::Included(first_value));
+            bounds.tighten_lower(Bound::Included(first_value));
         }
         if let Some(from) = from {
-            bounds.raise(Bound::Included(from.bytes));
+            bounds.tighten_lower(Bound::Included(from.bytes));
         }
         if let Some(above) = above {
             match above.behind() {
-                Behind::Key(key) => bounds.raise(Bound::Excluded(key)),
-                Behind::From(first) => bounds.raise(Bound::Included(first)),
+                Behind::Key(key) => bounds.tighten_lower(Bound::Excluded(key)),
+                Behind::From(first) => bounds.tighten_lower(Bound::Included(first)),
                 Behind::Nothing => return Ok(Self::empty()),
             }
         }
         if let Some(to) = to {
             match to.behind() {
-                Behind::Key(key) => bounds.lower_to(Bound::Included(key)),
-                Behind::From(first) => bounds.lower_to(Bound::Excluded(first)),
+                Behind::Key(key) => bounds.tighten_upper(Bound::Included(key)),
+                Behind::From(first) => bounds.tighten_upper(Bound::Excluded(first)),
                 Behind::Nothing => {}
             }
         }
         if let Some(below) = below {
-            bounds.lower_to(Bound::Excluded(below.bytes));
+            bounds.tighten_upper(Bound::Excluded(below.bytes));
         }
         Ok(bounds)
     }
@@ -104,14 +104,14 @@ impl KeyBounds {
     }
 
     /// Takes the higher one of two lower bounds.
-    fn raise(&mut self, bound: Bound<Vec<u8>>) {
+    fn tighten_lower(&mut self, bound: Bound<Vec<u8>>) {
         if compare_lower(&bound, &self.lower).is_gt() {
             self.lower = bound;
         }
     }
 
     /// Takes the lower one of two upper bounds.
-    fn lower_to(&mut self, bound: Bound<Vec<u8>>) {
+    fn tighten_upper(&mut self, bound: Bound<Vec<u8>>) {
         if compare_upper(&bound, &self.upper).is_lt() {
             self.upper = bound;
         }
@@ -155,7 +155,7 @@ impl Edge {
     }
 }
 
-/// Compares two lower bounds.
+/// Compares two lower bounds. Ascending: no bound, from a key, behind it.
 fn compare_lower(a: &Bound<Vec<u8>>, b: &Bound<Vec<u8>>) -> Ordering {
     fn rank(bound: &Bound<Vec<u8>>) -> Option<(&[u8], bool)> {
         match bound {
@@ -167,7 +167,7 @@ fn compare_lower(a: &Bound<Vec<u8>>, b: &Bound<Vec<u8>>) -> Ordering {
     rank(a).cmp(&rank(b))
 }
 
-/// Compares two upper bounds.
+/// Compares two upper bounds. Ascending: before a key, up to it, no bound.
 fn compare_upper(a: &Bound<Vec<u8>>, b: &Bound<Vec<u8>>) -> Ordering {
     fn rank(bound: &Bound<Vec<u8>>) -> (bool, &[u8], bool) {
         match bound {
@@ -229,7 +229,10 @@ mod tests {
                 "above" => range.above = Some(value),
                 "from" => range.from = Some(value),
                 "to" => range.to = Some(value),
-                _ => range.below = Some(value),
+                "below" => range.below = Some(value),
+                "from and above" => (range.from, range.above) = (Some(value.clone()), Some(value)),
+                "to and below" => (range.to, range.below) = (Some(value.clone()), Some(value)),
+                _ => panic!("{name}"),
             }
             KeyBounds::of(&schema, &range).unwrap()
         };
@@ -240,6 +243,8 @@ mod tests {
             ("from", [false, false, true, true, true]),
             ("to", [true, true, true, false, false]),
             ("below", [true, true, false, false, false]),
+            ("from and above", [false, false, false, true, true]),
+            ("to and below", [true, true, false, false, false]),
         ] {
             let bounds = range(name);
             assert_eq!(

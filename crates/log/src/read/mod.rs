@@ -24,11 +24,11 @@
 mod beyond_last_frame;
 mod damaged_frame;
 mod error;
-mod excess_length;
 mod file_window;
 mod harden_tail;
 mod last_frame_position;
 mod merge;
+mod past_created_length;
 mod readahead;
 mod ring_file;
 mod sorted_runs;

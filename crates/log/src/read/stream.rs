@@ -7,9 +7,9 @@ use namiki_platform::disk::Disk;
 use namiki_platform::{Epoch, Lsn, Stamp, WorkerId};
 
 use super::ReadError;
-use super::excess_length::nothing_after;
 use super::file_window::Window;
 use super::last_frame_position::Tail;
+use super::past_created_length::nothing_after;
 use super::stream_files::{Expected, Extent, Opened, Source};
 use crate::format::frame::{
     FRAME_HEADER_BYTES, FrameHeader, LogRecord, Salt, is_sound, peek, record,

@@ -12,7 +12,7 @@
 //! Each command of a `submit` is a transaction. `registers.rs` defines the values.
 
 mod refusals;
-mod verdict;
+mod strict_serializability;
 
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
@@ -26,7 +26,7 @@ use super::faults::FaultEvent;
 use super::registers::RegisterWrite;
 use crate::error::BenchError;
 
-pub(super) use verdict::check;
+pub(super) use strict_serializability::check;
 
 const VERSION: u32 = 1;
 

@@ -10,10 +10,10 @@ use namiki_platform::Generation;
 use namiki_platform::disk::{DirLock, Disk, PROBE_FILES, PROFILE_FILES};
 
 use crate::backup::copy::source::Source;
-use crate::backup::earlier_backups::{
-    EarlierBackup, NeededFiles, covers, earlier_backups, keep, kept_log, remove_older,
-};
 use crate::backup::error::BackupError;
+use crate::backup::retention::{
+    EarlierBackup, NeededFiles, covers, earlier_backups, keep_as_earlier, kept_log, remove_older,
+};
 use crate::catalogue::backup_mark::BackupMark;
 use crate::catalogue::image_files::{FileNumber, ImageFileName, image_dir};
 use crate::catalogue::image_list::ImageList;
@@ -140,7 +140,7 @@ impl<'a> Destination<'a> {
             && self.keep.is_some()
             && is_other_image
         {
-            keep(disk, dir, &mut self.earlier, &before.manifest)?;
+            keep_as_earlier(disk, dir, &mut self.earlier, &before.manifest)?;
         }
         self.step_back(manifest)?;
         let written = manifest.write(disk, dir);

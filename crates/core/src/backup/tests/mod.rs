@@ -2,7 +2,6 @@
 //! whatever fault it meets.
 
 mod crashes;
-mod earlier_backups;
 mod followed_backup;
 mod histories;
 mod history_trees;
@@ -10,6 +9,7 @@ mod kept_files;
 mod own_directory;
 mod refusals;
 mod restore_points;
+mod retention;
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU16;

@@ -27,7 +27,7 @@ use crate::api::session::Session;
 use crate::api::table::{Table, own};
 use crate::commit::ticket::Ticket;
 use crate::error::Error;
-use crate::txn::stage_write::{check_length, unencodable};
+use crate::txn::stage_value::{check_length, unencodable};
 
 pub use error::{BatchLoadError, BatchLoadStop};
 pub use options::{BatchLoadOptions, ExistingRows, OnBatchLoadProgress};

@@ -4,7 +4,7 @@
 use namiki_platform::machine::Machine;
 
 use super::super::super::judge::Verdict;
-use super::super::super::output::{Circumstances, Outcome};
+use super::super::super::outcome::{Circumstances, Outcome};
 use super::super::super::run_row::RunRow;
 use super::*;
 

@@ -1,4 +1,4 @@
-//! The bytes of a log file beyond the length with which it was made.
+//! The bytes of a log file past the length with which it was created: only zeros are valid there.
 
 use namiki_platform::disk::{AlignedBuf, BUFFER_ALIGN_BYTES};
 

@@ -1,5 +1,5 @@
-//! Earlier backups that a directory keeps in addition to its last one: how far back a restore can
-//! go.
+//! Retention of backups: the earlier ones that a directory keeps in addition to its last one. They
+//! determine how far back a restore can go.
 //!
 //! ```text
 //!   MANIFEST                      the last backup
@@ -10,7 +10,8 @@
 //! A backup that covers the previous one replaces it. Any other keeps the previous one as an
 //! earlier backup. The database is backed up once more before each checkpoint
 //! (`backup/followed_backup.rs`), so each earlier backup reaches at least the moment of the next
-//! one's image: together they have every restore point.
+//! one's image: together they have every restore point. An earlier backup is removed if a newer one
+//! is older than `BackupOptions::keep`, too.
 //!
 //! # Invariants
 //! - B1. An earlier manifest is durable before `MANIFEST` is replaced, and the files that it names
@@ -144,7 +145,7 @@ pub(super) fn covers(later: &Manifest, earlier: &Manifest) -> bool {
 }
 
 /// Makes a manifest that of an earlier backup, the next after these.
-pub(super) fn keep(
+pub(super) fn keep_as_earlier(
     disk: &dyn Disk,
     dir: &Path,
     earlier: &mut Vec<EarlierBackup>,
@@ -182,39 +183,40 @@ pub(super) fn remove_older(
     last_taken_at_ms: u64,
     keep: Duration,
 ) -> Result<bool, BackupError> {
-    let superfluous = if keep.is_zero() {
+    let removable = if keep.is_zero() {
         earlier.len()
     } else {
-        superfluous(
+        count_removable(
             earlier.iter().map(EarlierBackup::taken_at_ms),
             last_taken_at_ms,
             keep,
         )
     };
-    if superfluous == 0 {
+    if removable == 0 {
         return Ok(false);
     }
-    for backup in &earlier[..superfluous] {
+    for backup in &earlier[..removable] {
         let removed = disk.remove(&backup.path);
         removed.map_err(|error| BackupError::device(&backup.path, error))?;
     }
     let home = home(dir);
     let synced = disk.sync_dir(&home);
     synced.map_err(|error| BackupError::device(&home, error))?;
-    earlier.drain(..superfluous);
+    earlier.drain(..removable);
     Ok(true)
 }
 
-/// How many go of backups that were taken at these times, oldest first. A time that is before that of an earlier one, or after that of
-/// the last one, is a wrong clock's: it is taken for no time at all, so that no backup goes because of it.
-fn superfluous(
+/// The number of removable backups, of those taken at these times in milliseconds, oldest first. A
+/// time before that of an earlier one, or after that of the last one, is from a wrong clock: it is
+/// ignored, so that no backup is removed because of it.
+fn count_removable(
     taken_at_ms: impl Iterator<Item = u64>,
     last_taken_at_ms: u64,
     keep: Duration,
 ) -> usize {
     let keep_ms = u64::try_from(keep.as_millis()).unwrap_or(u64::MAX);
     let since_ms = last_taken_at_ms.saturating_sub(keep_ms);
-    let (mut superfluous, mut newest_ms) = (0, 0);
+    let (mut removable, mut newest_ms) = (0, 0);
     for (before, taken_at_ms) in taken_at_ms.enumerate() {
         if !(newest_ms..=last_taken_at_ms).contains(&taken_at_ms) {
             continue;
@@ -222,9 +224,9 @@ fn superfluous(
         if taken_at_ms > since_ms {
             break;
         }
-        (superfluous, newest_ms) = (before, taken_at_ms);
+        (removable, newest_ms) = (before, taken_at_ms);
     }
-    superfluous
+    removable
 }
 
 /// The files that earlier backups name, by their first names.
@@ -291,7 +293,7 @@ mod tests {
         let ago = |hours: u64| now - hours * HOUR;
         let of = |times: &[u64], last, hours| {
             let keep = Duration::from_hours(hours);
-            superfluous(times.iter().copied(), last, keep)
+            count_removable(times.iter().copied(), last, keep)
         };
         assert_eq!(of(&[], now, 2), 0);
         assert_eq!(of(&[ago(5), ago(4), ago(3), ago(1)], now, 2), 2);

@@ -1,7 +1,7 @@
-//! Staging: values are taken into the write set, or refused because of their length.
+//! Staging of a value: it is encoded into the write set, or refused because of its length.
 //!
-//! A value that says its length before it is encoded is refused before anything is copied. Another one is encoded first,
-//! into a buffer that does not outlive the transaction if it is large (`free_large_buffers.rs`).
+//! A value that knows its encoded length is refused before anything is copied. Any other is encoded
+//! first, into a buffer that is freed with the transaction if it is large (`free_large_buffers.rs`).
 
 use std::ops::Range;
 use std::sync::Arc;

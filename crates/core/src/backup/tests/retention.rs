@@ -5,7 +5,7 @@ use namiki_platform::disk::sim::Step;
 
 use super::restore_points::{mark, with_points};
 use super::*;
-use crate::backup::earlier_backups::earlier_backups;
+use crate::backup::retention::earlier_backups;
 use crate::error::OpenError;
 use crate::wal_format::restore_point::RestorePoint;
 

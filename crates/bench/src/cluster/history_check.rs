@@ -1,4 +1,4 @@
-//! The history of a run: kept on request, and after a failure.
+//! Checks the history of a run, and saves it on request or after a failure.
 
 use std::path::{Path, PathBuf};
 
