@@ -10,7 +10,7 @@ mod git_history;
 mod long_runs;
 mod module_paths;
 mod oracle;
-mod packages;
+mod package;
 mod repository_files;
 mod rust_lexer;
 mod tidy;
@@ -120,7 +120,7 @@ fn main() -> ExitCode {
         }
         "tidy" if args.is_empty() => tidy::run(root),
         "tidy" => Err("`tidy` takes no arguments".to_owned()),
-        "package" => packages::run(root, &args),
+        "package" => package::run(root, &args),
         "documented" => documented::run(root, &args),
         "loom" => long_runs::loom(root, &args),
         "asan" => long_runs::asan(root, &args),

@@ -8,8 +8,8 @@ use namiki_log::{LogError, ReadError};
 use namiki_platform::Generation;
 use namiki_platform::disk::is_full;
 
-use super::identity::NodeIdentity;
 use super::log_budget::BudgetExhausted;
+use super::node_identity::NodeIdentity;
 use crate::entry::PayloadName;
 use crate::network::NodeId;
 

@@ -18,7 +18,7 @@ use namiki_platform::disk::Disk;
 use serde::{Deserialize, Serialize};
 
 use super::error::StoreError;
-use super::identity::NodeIdentity;
+use super::node_identity::NodeIdentity;
 use crate::network::NodeId;
 
 const KIND: &str = "namiki-node";

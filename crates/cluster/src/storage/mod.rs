@@ -26,9 +26,9 @@
 //! Paper: raft-pwal §3.2 (a log file for each worker, put in order by the LSN)
 
 mod error;
-mod identity;
 mod log_budget;
 mod manifest;
+mod node_identity;
 mod open;
 mod open_files;
 mod payload_index;
@@ -38,7 +38,7 @@ mod recovery;
 mod store;
 
 pub use error::StoreError;
-pub use identity::NodeIdentity;
+pub use node_identity::NodeIdentity;
 pub use open::{Recovered, StoreOptions};
 pub use raft_record::RaftRecord;
 pub use read_ahead::ReadAhead;

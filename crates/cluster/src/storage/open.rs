@@ -19,9 +19,9 @@ use namiki_platform::disk::{DirLock, Disk, FileKind, PROBE_FILES, PROFILE_FILES,
 use parking_lot::Mutex;
 
 use super::error::StoreError;
-use super::identity::NodeIdentity;
 use super::log_budget::LogBudget;
 use super::manifest::Manifest;
+use super::node_identity::NodeIdentity;
 use super::open_files::OpenFiles;
 use super::raft_record::RaftRecord;
 use super::recovery::{self, Replayed};

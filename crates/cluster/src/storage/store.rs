@@ -10,9 +10,9 @@ use namiki_platform::{Epoch, Stamp, WorkerId};
 use parking_lot::Mutex;
 
 use super::error::StoreError;
-use super::identity::NodeIdentity;
 use super::log_budget::LogBudget;
 use super::manifest::Manifest;
+use super::node_identity::NodeIdentity;
 use super::open_files::OpenFiles;
 use super::payload_index::{BufferedPayloads, PAYLOAD_HEADER_BYTES, PayloadIndex, PayloadPlace};
 use super::raft_record::RaftRecord;

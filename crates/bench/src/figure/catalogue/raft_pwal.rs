@@ -8,7 +8,7 @@
 //! Paper: raft-pwal §4.3, figures 2 to 6; §4.4
 
 #[cfg(test)]
-mod tests;
+mod claim_tests;
 
 use super::super::claim::{At, Claim, Statement};
 use super::super::counted_explanation::{Reason, Seen};

@@ -7,9 +7,9 @@ use std::time::Instant;
 
 use namiki_platform::disk::{Disk, ReadOnlyDisk, is_one_in_the_other, open_best};
 
+use crate::backup::copy::backup_directory::Destination;
 use crate::backup::copy::copy_image::copy_image;
 use crate::backup::copy::copy_log::copy_log;
-use crate::backup::copy::destination::Destination;
 use crate::backup::copy::go_on::GoOn;
 use crate::backup::copy::kept_files::check_kept;
 use crate::backup::copy::source::Source;

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use namiki_platform::disk::{AlignedBuf, Disk, DiskFile};
 use namiki_segment::{CheckProgress, CheckVisitor, SegmentError, SegmentId, check_with};
 
-use crate::backup::copy::destination::Destination;
+use crate::backup::copy::backup_directory::Destination;
 use crate::backup::copy::go_on::GoOn;
 use crate::backup::copy::source::Source;
 use crate::backup::error::BackupError;

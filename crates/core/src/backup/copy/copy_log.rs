@@ -3,7 +3,7 @@
 use namiki_log::{CopiedThrough, GenerationInfo, LogPlace, copy_stream};
 use namiki_platform::WorkerId;
 
-use crate::backup::copy::destination::{BackupBefore, Destination};
+use crate::backup::copy::backup_directory::{BackupBefore, Destination};
 use crate::backup::copy::go_on::GoOn;
 use crate::backup::copy::source::Source;
 use crate::backup::error::BackupError;

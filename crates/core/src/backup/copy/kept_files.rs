@@ -17,8 +17,8 @@ use namiki_log::{
 };
 use namiki_platform::{Generation, WorkerId};
 
+use crate::backup::copy::backup_directory::Destination;
 use crate::backup::copy::copy_image::{Stopped, verify_file};
-use crate::backup::copy::destination::Destination;
 use crate::backup::copy::go_on::GoOn;
 use crate::backup::copy::source::Source;
 use crate::backup::error::{BackupError, KeptFileFault};

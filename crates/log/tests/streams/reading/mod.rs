@@ -1,6 +1,6 @@
 //! Reading: after a crash, after damage, frame by frame, and over all streams.
 
-mod crashes;
+mod crash_recovery;
 mod frame_positions;
 mod golden_scripts;
 mod merging;

@@ -10,7 +10,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use namiki::{BackupError, BackupOptions, Database, Error, LoadingProgress, OpenError};
 use namiki_tests::forked_child::{end_child, fork_here, in_forked_child};
 
-use crate::image_forks::Forks;
+use crate::fork_during_bulk_load::Forks;
 
 const ROWS: u64 = 300;
 /// Forks during a backup.
