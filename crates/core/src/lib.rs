@@ -198,5 +198,6 @@ pub mod files {
     pub use crate::wal_format::commit_changes::{Change, Changes};
     pub use crate::wal_format::encoding_primitives::DecodeError;
     pub use crate::wal_format::transaction_table::{Followed, TransactionTable};
+    pub use namiki_data::varint::VarintError;
     pub use namiki_exec::statistics::{ColumnStatistics, Histogram, TableStatistics};
 }

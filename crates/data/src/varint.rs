@@ -10,8 +10,8 @@
 //! A number has one encoding, the shortest. The decoder refuses the others: a last byte of 0 after
 //! other bytes ([`VarintError::Overlong`]) and more than 64 bits ([`VarintError::TooLarge`]).
 //!
-//! Two formats have decoders of their own: messages between clients and nodes (postcard's), and
-//! the lengths of at most two bytes in the pages of a data segment.
+//! Two other decoders exist: postcard's, for messages, entries of Raft and `Serde` values, which also
+//! accepts longer encodings; and one for the lengths of at most two bytes in pages of a data segment.
 
 /// The bytes are not those of a varint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

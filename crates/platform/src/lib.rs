@@ -1,5 +1,5 @@
-//! The interface to the machine: disks, time, randomness, processors, counters, identifiers, and
-//! helpers for the command lines of the programs.
+//! The interface to the machine: disks, time, randomness, processors, locks and atomics, counters,
+//! identifiers, and helpers for the command lines of the programs.
 
 pub mod bytes;
 pub mod checked_text;

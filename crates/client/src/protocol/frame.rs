@@ -127,7 +127,7 @@ pub fn claimed_group(bytes: &[u8]) -> Option<ClaimedGroup> {
     Some(ClaimedGroup { group, commands })
 }
 
-/// The number that bytes begin with, as postcard encodes them of every width, and the bytes behind it.
+/// The number at the front of `bytes`, in postcard's encoding of any width, and the bytes after it.
 fn number(bytes: &[u8]) -> Option<(u64, &[u8])> {
     postcard::take_from_bytes(bytes).ok()
 }

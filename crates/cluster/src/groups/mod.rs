@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `producer.rs` | takes a client's group (TxGrp), and gives its commands to the workers |
 //! | `worker.rs`, `execute.rs` | locks, executes, and fills a group of its own (LogGrp) |
-//! | `log_writer.rs` | makes that group's payload durable |
+//! | `log_writer.rs` | makes that group's payload, and Raft's records, durable |
 //! | `applier.rs` | installs the changes of committed groups and answers |
 //!
 //! Paper: raft-pwal §3.1, §3.2

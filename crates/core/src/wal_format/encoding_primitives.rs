@@ -105,8 +105,8 @@ pub enum DecodeError {
     /// A change of no known kind.
     #[error("it holds a change of the unknown kind {0}")]
     UnknownKind(u8),
-    /// A number in it is not one.
-    #[error("in a change, {0}")]
+    /// A number in it is too large, or not in its shortest encoding.
+    #[error("it holds a wrong number: {0}")]
     Number(VarintError),
 }
 

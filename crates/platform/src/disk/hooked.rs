@@ -48,7 +48,7 @@ pub enum DiskCall {
 
 type Hook = Arc<dyn Fn(DiskCall, &Path) -> io::Result<()> + Send + Sync>;
 
-/// Calls a hook before each [`DiskCall`], with the path of the file or directory. The call fails
+/// Calls a hook before each [`DiskCall`] (after it, for [`DiskCall::Wrote`]), with the path of the file or directory. The call fails
 /// with the hook's error.
 #[derive(Clone)]
 pub struct HookedDisk {
@@ -60,7 +60,8 @@ pub struct HookedDisk {
 }
 
 impl HookedDisk {
-    /// Wraps `disk`. All writes are synchronous, so the hook sees each one as a [`DiskCall::Write`].
+    /// Wraps `disk`. All writes to files are synchronous, so the hook sees each one as a
+    /// [`DiskCall::Write`], except for those of an [`Appender`].
     pub fn new(
         disk: Arc<dyn Disk>,
         hook: impl Fn(DiskCall, &Path) -> io::Result<()> + Send + Sync + 'static,

@@ -29,10 +29,10 @@ mod word;
 use std::time::Duration;
 
 use namiki_platform::WorkerId;
+use namiki_platform::sync::Ordering;
 
 pub(crate) use self::wait_list::{LockWaitList, WaitContext, WaitOutcome};
 pub(crate) use self::word::{LockMode, LockWord};
-use namiki_platform::sync::Ordering;
 
 use self::held_locks::HeldLocks;
 use crate::concurrency::contention::wait_age::WaitAge;

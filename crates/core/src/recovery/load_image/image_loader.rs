@@ -103,7 +103,7 @@ enum Contents {
     /// They are in the index, or the table was dropped. Views that began before may still read the
     /// runs.
     Released(Weak<UnloadedTable>),
-    Failed(Error),
+    Failed(Error, Weak<UnloadedTable>),
 }
 
 /// The parts of a table that have been read.
@@ -505,7 +505,7 @@ impl ImageLoader {
             table: table.raw_table.name(),
             source: Arc::new(why(&table)),
         };
-        *contents = Contents::Failed(error.clone());
+        *contents = Contents::Failed(error.clone(), Arc::downgrade(&table));
         drop(contents);
         self.tables[number].parts.lock().records.clear();
         events::table_not_loaded(&error);
@@ -533,8 +533,8 @@ impl ImageLoader {
             let mut contents = loading.contents.lock();
             match &*contents {
                 Contents::Released(_) => None,
-                Contents::Failed(_) => {
-                    *contents = Contents::Released(Weak::new());
+                Contents::Failed(_, table) => {
+                    *contents = Contents::Released(Weak::clone(table));
                     None
                 }
                 Contents::Unloaded(table) => {
@@ -597,7 +597,7 @@ impl ImageLoader {
             .tables
             .iter()
             .find_map(|table| match &*table.contents.lock() {
-                Contents::Failed(error) => Some(error.clone()),
+                Contents::Failed(error, _) => Some(error.clone()),
                 _ => None,
             });
         failed.map_or(Ok(()), Err)
@@ -617,10 +617,10 @@ impl ImageLoader {
         for table in &self.tables {
             let in_use = match &*table.contents.lock() {
                 Contents::Released(table) => table.upgrade(),
-                Contents::Unloaded(_) | Contents::Failed(_) => None,
+                Contents::Unloaded(_) | Contents::Failed(..) => None,
             };
             if let Some(table) = in_use {
-                let _ = table.open_runs();
+                table.open_each_run();
             }
         }
     }
@@ -636,7 +636,7 @@ impl ImageLoader {
         match &*self.tables[*number].contents.lock() {
             Contents::Unloaded(table) => Ok(Some(Arc::clone(table))),
             Contents::Released(_) => Ok(None),
-            Contents::Failed(error) => Err(error.clone()),
+            Contents::Failed(error, _) => Err(error.clone()),
         }
     }
 
@@ -654,7 +654,7 @@ impl ImageLoader {
             match &*table.contents.lock() {
                 Contents::Unloaded(_) => {}
                 Contents::Released(_) => progress.tables += 1,
-                Contents::Failed(_) => progress.tables_failed += 1,
+                Contents::Failed(..) => progress.tables_failed += 1,
             }
         }
         progress
@@ -672,7 +672,7 @@ impl LoadingTable {
     fn unloaded(&self) -> Option<Arc<UnloadedTable>> {
         match &*self.contents.lock() {
             Contents::Unloaded(table) => Some(Arc::clone(table)),
-            Contents::Released(_) | Contents::Failed(_) => None,
+            Contents::Released(_) | Contents::Failed(..) => None,
         }
     }
 }

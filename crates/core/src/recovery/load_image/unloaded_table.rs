@@ -126,6 +126,13 @@ impl UnloadedTable {
         (0..self.run_count()).try_for_each(|number| self.lookup(number).map(|_| ()))
     }
 
+    /// Opens those of its files that can be opened.
+    pub(in crate::recovery) fn open_each_run(&self) {
+        for number in 0..self.run_count() {
+            let _ = self.lookup(number);
+        }
+    }
+
     /// About how many rows there are: those of the image that the log has changed are counted twice.
     pub(crate) fn len_estimate(&self) -> u64 {
         let rows: u64 = self.runs.iter().map(|run| run.listed.rows).sum();
