@@ -48,12 +48,18 @@ pub mod end_of_run {
         DEFERRED.take();
     }
 
-    /// Runs all deferred functions in the order in which they were deferred. For the last thread of
-    /// a run.
+    /// Runs all deferred functions in the order in which they were deferred, and then those that
+    /// they defer. For the last thread of a run.
     #[cfg(feature = "contract")]
     pub fn reach() {
-        for free in DEFERRED.take() {
-            ManuallyDrop::into_inner(free)();
+        loop {
+            let deferred = DEFERRED.take();
+            if deferred.is_empty() {
+                return;
+            }
+            for free in deferred {
+                ManuallyDrop::into_inner(free)();
+            }
         }
     }
 }

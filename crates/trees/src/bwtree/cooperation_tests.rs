@@ -3,6 +3,7 @@
 //! Paper: bwtree §4.2.4, figure 11
 
 use std::ops::{Bound, ControlFlow};
+use std::thread;
 
 use crossbeam_epoch::{self as epoch, Guard};
 use namiki_index::contract::{scan_all, sound};
@@ -46,6 +47,48 @@ fn all_there<V: Variant>(tree: &BwTree<Fixed8, V>) {
     for n in 0..KEYS {
         assert_eq!(tree.get(&key(n)), Ok(Lookup::Found(n)));
     }
+}
+
+/// A thread that counts pages, or looks for an earlier leaf, finds a removed page by its number. If
+/// it has pinned one epoch after the retirement of the page, the collector may already unlink the
+/// page, but not free it.
+#[test]
+fn a_removed_page_found_by_its_number_is_not_freed() {
+    let mut found = 0;
+    for _ in 0..200 {
+        let tree = BwTree::<Fixed8, Plain>::new(BwConfig {
+            leaf_max: 8,
+            inner_max: 4,
+            leaf_chain_max: 4,
+            inner_chain_max: 4,
+            load_percent: 50,
+        });
+        for n in 0..KEYS {
+            tree.insert(&key(n), n).unwrap();
+        }
+        for n in 0..KEYS {
+            assert_eq!(tree.delete(&key(n)), Ok(Some(n)));
+        }
+        epoch::pin().flush();
+        let guard = &epoch::pin();
+        let heads = tree
+            .mapping
+            .ids()
+            .filter_map(|id| tree.mapping.load(id, guard));
+        let removed: Vec<_> = heads.filter(|head| head.is_removed()).collect();
+        found += removed.len();
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                for _ in 0..4 {
+                    epoch::pin().flush();
+                }
+                // It gets the memory that was freed.
+                all_there(&self::tree::<Plain>());
+            });
+        });
+        assert!(removed.iter().all(|head| head.is_removed()));
+    }
+    assert!(found > 0);
 }
 
 /// The parent page of level 1 for a key.

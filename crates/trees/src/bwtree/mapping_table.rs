@@ -46,7 +46,7 @@ use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crossbeam_epoch::Guard;
+use crossbeam_epoch::{self as epoch, Guard};
 use namiki_index::LeafVersion;
 use namiki_index::key::Key;
 use namiki_index::shared::cache_line_search::LINE;
@@ -283,10 +283,10 @@ impl<K: Key, V: Variant> Mapping<K, V> {
         }
     }
 
-    /// Empties and releases a page that has not become part of the tree: no page leads to it. A
-    /// thread that iterates over numbers, to count pages or to look for a leaf that had this one,
-    /// may still have loaded its head, so it is retired like any other. A page that was never
-    /// filled is reusable immediately.
+    /// Empties and releases a page that no page leads to: one that has not become part of the tree,
+    /// or a removed one. A thread that iterates over numbers, to count pages or to look for a leaf
+    /// that had this one, may still have loaded its head, so it is retired like any other. A page
+    /// that was never filled is reusable immediately.
     pub(super) fn unfill(self: &Arc<Self>, id: PageId, guard: &Guard) {
         let Some(slot) = self.slot(id) else { return };
         let head = slot.swap(ptr::null_mut(), Ordering::SeqCst);
@@ -295,8 +295,9 @@ impl<K: Key, V: Variant> Mapping<K, V> {
         }
         let mapping = Arc::clone(self);
         // SAFETY: the swap took the chain out of the table, and no page leads to it, so no thread that pins
-        // from now on can reach it; the thread that swaps a head for null retires it, once (M2). Everything
-        // the closure owns may be dropped on any thread.
+        // from now on can reach it; the thread that swaps a head for null retires it, once (M2). (A
+        // removed page's chain, or the part of it that its sibling did not take, is owned by its slot
+        // alone.) Everything the closure owns may be dropped on any thread.
         unsafe {
             defer(guard, move || {
                 free_chain(head);
@@ -307,6 +308,10 @@ impl<K: Key, V: Variant> Mapping<K, V> {
 
     /// Retires a removed page: once no pinned thread can remember it, its removal delta (with the
     /// chain below, if that went nowhere) is freed and its id may be used again (M4).
+    ///
+    /// In two steps, because the removal stays in its slot until no thread can have a path to the
+    /// page: a thread that pins after that step was deferred, and iterates over numbers (see
+    /// `unfill`), can still load the removal.
     pub(super) fn retire_page<'g>(
         self: &Arc<Self>,
         id: PageId,
@@ -320,17 +325,9 @@ impl<K: Key, V: Variant> Mapping<K, V> {
             side.floor.fetch_max(head.counter() + 1, Ordering::SeqCst);
         }
         let mapping = Arc::clone(self);
-        // SAFETY: only the thread that finished the removal calls this. A removal stays the head of its
-        // page until here, and a thread that pins later finds no path to the page: the closure runs when no
-        // thread can hold a reference. Everything it owns may be dropped on any thread.
-        unsafe {
-            defer(guard, move || {
-                if let Some(slot) = mapping.slot(id) {
-                    free_chain(slot.swap(ptr::null_mut(), Ordering::SeqCst));
-                    mapping.release(id);
-                }
-            });
-        }
+        // SAFETY: the closure touches only the table, and everything it owns may be dropped on any thread.
+        // It runs when no thread has a path to the page.
+        unsafe { defer(guard, move || mapping.unfill(id, &epoch::pin())) };
     }
 
     fn release(&self, id: PageId) {
