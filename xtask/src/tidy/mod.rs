@@ -11,7 +11,6 @@ mod file_lengths;
 mod file_references;
 mod import_cycles;
 mod paper_table;
-mod person_words;
 mod test_names;
 mod test_only_features;
 mod translated_sentences;
@@ -86,8 +85,6 @@ const RULES: &[(&str, Rule)] = &[
         "names of tests, and all others, are short",
         test_names::check,
     ),
-    (person_words::IN_RUST, person_words::check_rust),
-    (person_words::IN_DOCUMENTS, person_words::check_documents),
     (
         translated_sentences::IN_RUST,
         translated_sentences::check_rust,
@@ -102,8 +99,6 @@ const RULES: &[(&str, Rule)] = &[
 /// Measurements, printed with the rule of the same name.
 const MEASURED: &[(&str, Measure)] = &[
     (commit_subjects::RULE, commit_subjects::measure),
-    (person_words::IN_RUST, person_words::measure_rust),
-    (person_words::IN_DOCUMENTS, person_words::measure_documents),
     (
         translated_sentences::IN_RUST,
         translated_sentences::measure_rust,

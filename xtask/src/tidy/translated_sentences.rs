@@ -1,5 +1,5 @@
 //! Sentences of comments and documents that read as translated: subject, verb and object come first in English, and each
-//! technique has a name.
+//! technique has a name. Threads, transactions and callers are no persons.
 //!
 //! Each pattern is a regular expression, which is printed with its count. A few places may stay.
 
@@ -39,6 +39,10 @@ const PATTERNS: &[Pattern] = &[
     Pattern {
         expression: r"(?:^|[.:;!?] )Of (?:each|every|all|the|a|an|several|these|those|two|what)\b",
         advice: "an object in front: begin with the subject",
+    },
+    Pattern {
+        expression: r"\b(?:[Ww]ho(?:ever|m|mever|se)?|(?:[Nn]o|[Ss]ome|[Aa]ny|[Ee]very)body|[Hh]e|[Hh]i(?:s|m|mself))\b",
+        advice: "a thread is no person: name what acts by its part (caller, writer, waiter, holder)",
     },
     Pattern {
         expression: r"\b(?:[Bb]eside|[Mm]eanwhile|in vain)\b",
@@ -204,6 +208,9 @@ mod tests {
             "// It is beside the log.",
             "/* Meanwhile others wait. */",
             "// It asked in vain.",
+            "// Nobody waits.",
+            "/// One runs, whoever waits.",
+            "//! One waits for\n//! his lock.",
         ] {
             assert_eq!(found(text).len(), 1, "{text}");
             let document = text.trim_start_matches(['/', '!', '*', ' ']);
@@ -227,6 +234,7 @@ mod tests {
             "/// None of these is so long-lived... as it was.\nfn f() { \"beside\" }",
             "// A part of each key.",
             "// So that many threads can.",
+            "/// The whole cache, this one.\nfn f(who: u8) { \"who\" }",
         ] {
             let text = text.replace("so long-lived... as it was", "kept");
             assert!(found(&text).is_empty(), "{:?}", found(&text));

@@ -60,6 +60,15 @@ const HERE: &str = "xtask/src/tidy/vocabulary.rs";
 
 #[rustfmt::skip]
 const ROWS: &[Row] = &[
+    // Threads, transactions and callers are no persons.
+    Row {
+        words: &[
+            Has(&["who"]), Has(&["whoever"]), Has(&["whom"]), Has(&["whomever"]), Has(&["whose"]), Has(&["nobody"]),
+            Has(&["somebody"]), Has(&["anybody"]), Has(&["everybody"]), Has(&["he"]), Has(&["his"]), Has(&["him"]), Has(&["himself"]),
+        ],
+        within: ANYWHERE,
+        say: "by its part: caller, writer, waiter, holder",
+    },
     // Exclusive commit priority.
     Row { words: &[File("turn"), Has(&["turn"])], within: CORE, say: "`priority.rs`, `PriorityToken`" },
     Row { words: &[Is("Place")], within: CORE, say: "`PriorityTicket`" },
