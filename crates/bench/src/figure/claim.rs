@@ -22,6 +22,49 @@ pub(crate) struct Claim {
     pub(crate) why_not: Option<Reason>,
 }
 
+impl Claim {
+    /// A claim by a sentence of this section, and its translation.
+    pub(crate) const fn new(
+        section: &'static str,
+        sentence: &'static str,
+        english: &'static str,
+        statements: &'static [Statement],
+        terms: Terms,
+    ) -> Self {
+        let Terms(cores_min, beside, why_not) = terms;
+        Self {
+            section,
+            sentence,
+            english,
+            cores_min,
+            statements,
+            beside,
+            why_not,
+        }
+    }
+}
+
+/// The fields that claims of a figure share: `cores_min`, `beside` and `why_not`.
+#[derive(Clone, Copy)]
+pub(crate) struct Terms(u16, &'static [Count], Option<Reason>);
+
+impl Terms {
+    /// Any number of cores, these counts, and no known reason for a failure.
+    pub(crate) const fn new(beside: &'static [Count]) -> Self {
+        Self(1, beside, None)
+    }
+
+    /// The same for this number of cores or more.
+    pub(crate) const fn cores(self, cores_min: u16) -> Self {
+        Self(cores_min, self.1, self.2)
+    }
+
+    /// The same with a reason for a failure.
+    pub(crate) const fn unless(self, reason: Reason) -> Self {
+        Self(self.0, self.1, Some(reason))
+    }
+}
+
 /// The number of threads that a statement is about; for figures over tasks, the number of tasks per
 /// thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,150 +79,100 @@ pub(crate) enum At {
     Most,
 }
 
+/// Names of lines, as in the figure.
+type Lines = &'static [&'static str];
+
 /// A statement about lines of a figure, which have the names used in the figure. "Value" is the
-/// quantity on the vertical axis.
+/// quantity on the vertical axis. The fields are in the order in which the comment has them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Statement {
-    /// Each of these lines is above every other.
-    Highest {
-        lines: &'static [&'static str],
-        at: At,
-    },
-    /// Each of these lines is below every other.
-    Lowest {
-        lines: &'static [&'static str],
-        at: At,
-    },
-    /// Each of these lines is above the next.
-    Order {
-        highest_first: &'static [&'static str],
-        at: At,
-    },
+    /// Each of these lines is above every other, at this number of threads.
+    Highest(Lines, At),
+    /// Each of these lines is below every other, at this number of threads.
+    Lowest(Lines, At),
+    /// Each of these lines is above the next, at this number of threads.
+    Order(Lines, At),
     /// Each of these lines is above the next, for every measured number of threads.
-    OrderEverywhere {
-        highest_first: &'static [&'static str],
-    },
-    /// The line rises with each step to more threads, up to `up_to`.
-    Rises { line: &'static str, up_to: At },
-    /// No step beyond `from` threads raises the line by more than a tenth, and with the most
-    /// threads the line is lower than at `from`.
-    Falls { line: &'static str, from: At },
-    /// No step beyond `from` threads lowers the line by more than a tenth, and with the most
-    /// threads the line is higher than at `from`.
-    Climbs { line: &'static str, from: At },
+    OrderEverywhere(Lines),
+    /// The line rises with each step to more threads, up to this number.
+    Rises(&'static str, At),
+    /// For the line, no step beyond this number of threads raises it by more than a tenth, and with
+    /// the most threads the line is lower than there.
+    Falls(&'static str, At),
+    /// For the line, no step beyond this number of threads lowers it by more than a tenth, and with
+    /// the most threads the line is higher than there.
+    Climbs(&'static str, At),
     /// The line is straight over reads per second: a least-squares fit has at least this
     /// coefficient of determination.
-    Linear {
-        line: &'static str,
-        r_squared_min: f64,
-    },
+    Linear(&'static str, f64),
     /// The fit's intercept is within a tenth of the line's highest value from zero.
-    SmallIntercept { line: &'static str },
+    SmallIntercept(&'static str),
     /// The quotient of the value and the reads per second is at most a tenth higher at the highest
     /// rate of reads than at the lowest.
-    NoDearer { line: &'static str },
-    /// The line is at this value, within a quarter.
-    About {
-        line: &'static str,
-        at: At,
-        value: f64,
-    },
-    /// The line is below this value.
-    Below {
-        line: &'static str,
-        at: At,
-        value: f64,
-    },
-    /// The line is above this value.
-    Over {
-        line: &'static str,
-        at: At,
-        value: f64,
-    },
-    /// The line is higher at `to` than at `from`.
-    Grows {
-        line: &'static str,
-        from: At,
-        to: At,
-    },
-    /// The line is higher at `to` than at `from`, by a quarter at most.
-    GrowsLittle {
-        line: &'static str,
-        from: At,
-        to: At,
-    },
-    /// Beyond this number of threads, up to the number of cores, the line rises by a tenth at most.
-    StopsRising { line: &'static str, from: u16 },
-    /// Beyond this number of threads, up to the number of cores, the line rises and falls by a
+    NoDearer(&'static str),
+    /// The line, at this number of threads, is at this value, within a quarter.
+    About(&'static str, At, f64),
+    /// The line, at this number of threads, is below this value.
+    Below(&'static str, At, f64),
+    /// The line, at this number of threads, is above this value.
+    Over(&'static str, At, f64),
+    /// From the first number of threads to the second, the line becomes higher.
+    Grows(&'static str, At, At),
+    /// From the first number of threads to the second, the line becomes higher, by a quarter at
+    /// most.
+    GrowsLittle(&'static str, At, At),
+    /// The line, beyond this number of threads and up to the number of cores, rises by a tenth at
+    /// most.
+    StopsRising(&'static str, u16),
+    /// The line, beyond this number of threads and up to the number of cores, rises and falls by a
     /// tenth at most.
-    Flat { line: &'static str, from: u16 },
-    /// At the next larger number of threads after each of these, the line is lower by a tenth or
-    /// more.
-    DropsAfter {
-        line: &'static str,
-        threads: &'static [u16],
-    },
-    /// The ratio of two lines is `times`, within a quarter.
-    Ratio {
-        upper: &'static str,
-        lower: &'static str,
-        at: At,
-        times: f64,
-    },
-    /// The ratio of the highest points of two lines is `times`, within a quarter.
-    RatioOfPeaks {
-        upper: &'static str,
-        lower: &'static str,
-        times: f64,
-    },
-    /// The line is not the highest with the fewest threads, but is the highest at `at`.
-    Crosses { line: &'static str, at: At },
-    /// The ratio of the two lines shrinks from each pair to the next.
-    RatiosShrink {
-        pairs: &'static [(&'static str, &'static str)],
-        at: At,
-    },
-    /// The ratio of the two lines is smaller at `to` than at `from`.
-    RatioShrinks {
-        upper: &'static str,
-        lower: &'static str,
-        from: At,
-        to: At,
-    },
-    /// Between the two numbers of threads, each line gains more than the next.
-    GainsOrder {
-        most_first: &'static [&'static str],
-        from: At,
-        to: At,
-    },
+    Flat(&'static str, u16),
+    /// The line is lower, by a tenth or more, at the next larger number of threads after each of
+    /// these.
+    DropsAfter(&'static str, &'static [u16]),
+    /// The ratio of the first line to the second, at this number of threads, is this one, within a
+    /// quarter.
+    Ratio(&'static str, &'static str, At, f64),
+    /// The ratio of the highest points of the first line and the second is this one, within a
+    /// quarter.
+    RatioOfPeaks(&'static str, &'static str, f64),
+    /// The line is not the highest with the fewest threads, but is the highest at this number.
+    Crosses(&'static str, At),
+    /// The ratio of two lines shrinks from each pair to the next, at this number of threads.
+    RatiosShrink(&'static [(&'static str, &'static str)], At),
+    /// The ratio of the first line to the second is larger at the first number of threads than at
+    /// the second.
+    RatioShrinks(&'static str, &'static str, At, At),
+    /// Each line gains more than the next, from the first number of threads to the second.
+    GainsOrder(Lines, At, At),
 }
 
 impl Statement {
     /// The number of threads that decides.
     pub(crate) fn at(self) -> At {
         match self {
-            Self::Highest { at, .. }
-            | Self::Lowest { at, .. }
-            | Self::Order { at, .. }
-            | Self::Ratio { at, .. }
-            | Self::Crosses { at, .. }
-            | Self::RatiosShrink { at, .. }
-            | Self::Rises { up_to: at, .. }
-            | Self::Grows { to: at, .. }
-            | Self::GrowsLittle { to: at, .. }
-            | Self::RatioShrinks { to: at, .. }
-            | Self::GainsOrder { to: at, .. } => at,
-            Self::StopsRising { .. }
-            | Self::Flat { .. }
-            | Self::DropsAfter { .. }
-            | Self::RatioOfPeaks { .. } => At::Cores,
-            Self::About { at, .. } | Self::Below { at, .. } | Self::Over { at, .. } => at,
-            Self::Falls { .. }
-            | Self::Climbs { .. }
-            | Self::Linear { .. }
-            | Self::SmallIntercept { .. }
-            | Self::NoDearer { .. }
-            | Self::OrderEverywhere { .. } => At::Most,
+            Self::Highest(.., at)
+            | Self::Lowest(.., at)
+            | Self::Order(.., at)
+            | Self::Ratio(.., at, _)
+            | Self::Crosses(.., at)
+            | Self::RatiosShrink(.., at)
+            | Self::Rises(.., at)
+            | Self::Grows(.., at)
+            | Self::GrowsLittle(.., at)
+            | Self::RatioShrinks(.., at)
+            | Self::GainsOrder(.., at) => at,
+            Self::StopsRising(..)
+            | Self::Flat(..)
+            | Self::DropsAfter(..)
+            | Self::RatioOfPeaks(..) => At::Cores,
+            Self::About(.., at, _) | Self::Below(.., at, _) | Self::Over(.., at, _) => at,
+            Self::Falls(..)
+            | Self::Climbs(..)
+            | Self::Linear(..)
+            | Self::SmallIntercept(..)
+            | Self::NoDearer(..)
+            | Self::OrderEverywhere(..) => At::Most,
         }
     }
 }

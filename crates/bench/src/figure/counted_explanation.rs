@@ -8,7 +8,7 @@ const FEW: f64 = 100.0;
 const SAME: f64 = 1.1;
 
 /// An explanation, and the counts that it requires.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Reason {
     pub(crate) text: &'static str,
     /// The required counts, at least one.

@@ -37,33 +37,33 @@ mod tests {
                 assert!(!claim.statements.is_empty(), "{}", claim.english);
                 for &statement in claim.statements {
                     let all_known = match statement {
-                        Statement::Highest { lines, .. } | Statement::Lowest { lines, .. } => {
+                        Statement::Highest(lines, ..) | Statement::Lowest(lines, ..) => {
                             known(lines)
                         }
-                        Statement::Order { highest_first, .. }
-                        | Statement::OrderEverywhere { highest_first } => known(highest_first),
-                        Statement::Rises { line, .. }
-                        | Statement::Falls { line, .. }
-                        | Statement::Grows { line, .. }
-                        | Statement::GrowsLittle { line, .. }
-                        | Statement::StopsRising { line, .. }
-                        | Statement::Flat { line, .. }
-                        | Statement::DropsAfter { line, .. }
-                        | Statement::Climbs { line, .. }
-                        | Statement::Linear { line, .. }
-                        | Statement::SmallIntercept { line }
-                        | Statement::NoDearer { line }
-                        | Statement::About { line, .. }
-                        | Statement::Below { line, .. }
-                        | Statement::Over { line, .. }
-                        | Statement::Crosses { line, .. } => known(&[line]),
-                        Statement::Ratio { upper, lower, .. }
-                        | Statement::RatioShrinks { upper, lower, .. }
-                        | Statement::RatioOfPeaks { upper, lower, .. } => known(&[upper, lower]),
-                        Statement::RatiosShrink { pairs, .. } => {
+                        Statement::Order(highest_first, ..)
+                        | Statement::OrderEverywhere(highest_first) => known(highest_first),
+                        Statement::Rises(line, ..)
+                        | Statement::Falls(line, ..)
+                        | Statement::Grows(line, ..)
+                        | Statement::GrowsLittle(line, ..)
+                        | Statement::StopsRising(line, ..)
+                        | Statement::Flat(line, ..)
+                        | Statement::DropsAfter(line, ..)
+                        | Statement::Climbs(line, ..)
+                        | Statement::Linear(line, ..)
+                        | Statement::SmallIntercept(line)
+                        | Statement::NoDearer(line)
+                        | Statement::About(line, ..)
+                        | Statement::Below(line, ..)
+                        | Statement::Over(line, ..)
+                        | Statement::Crosses(line, ..) => known(&[line]),
+                        Statement::Ratio(upper, lower, ..)
+                        | Statement::RatioShrinks(upper, lower, ..)
+                        | Statement::RatioOfPeaks(upper, lower, ..) => known(&[upper, lower]),
+                        Statement::RatiosShrink(pairs, ..) => {
                             pairs.iter().all(|(upper, lower)| known(&[upper, lower]))
                         }
-                        Statement::GainsOrder { most_first, .. } => known(most_first),
+                        Statement::GainsOrder(most_first, ..) => known(most_first),
                     };
                     assert!(all_known, "{}: {statement:?}", figure.slug());
                 }

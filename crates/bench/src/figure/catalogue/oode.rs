@@ -7,7 +7,7 @@
 //!
 //! Paper: oode §3.1, figures 2 to 5; §3.2, figures 6 to 9
 
-use super::super::claim::{At, Claim, Statement};
+use super::super::claim::{At, Claim, Statement, Terms};
 use super::super::definition::{
     Across, Experiment, Figure, Line, Measure, QueryThreads, Runs, Sweep, Work,
 };
@@ -82,36 +82,12 @@ const AS_MANY: &str = "On this machine's disk there are as many threads as proce
 
 const BESIDE: &[Count] = &[Count::Reads, Count::Iops, Count::CpuUsPerIo];
 
-const FASTER: Statement = Statement::Falls {
-    line: OUT_OF_ORDER,
-    from: At::Fewest,
-};
-const RISES: Statement = Statement::Climbs {
-    line: OUT_OF_ORDER,
-    from: At::Fewest,
-};
-const STRAIGHT: Statement = Statement::Linear {
-    line: OUT_OF_ORDER,
-    r_squared_min: NEARLY_LINEAR,
-};
-const NO_DEARER: Statement = Statement::NoDearer { line: OUT_OF_ORDER };
+const FASTER: Statement = Statement::Falls(OUT_OF_ORDER, At::Fewest);
+const RISES: Statement = Statement::Climbs(OUT_OF_ORDER, At::Fewest);
+const STRAIGHT: Statement = Statement::Linear(OUT_OF_ORDER, NEARLY_LINEAR);
+const NO_DEARER: Statement = Statement::NoDearer(OUT_OF_ORDER);
 
-const fn claim(
-    section: &'static str,
-    sentence: &'static str,
-    english: &'static str,
-    statements: &'static [Statement],
-) -> Claim {
-    Claim {
-        section,
-        sentence,
-        english,
-        cores_min: 1,
-        statements,
-        beside: BESIDE,
-        why_not: None,
-    }
-}
+const TERMS: Terms = Terms::new(BESIDE);
 
 pub(super) static FIGURES: &[Figure] = &[
     Figure {
@@ -123,11 +99,12 @@ pub(super) static FIGURES: &[Figure] = &[
         lines: TWO,
         across: Across::Threads,
         value: Measure::RelativeSeconds,
-        claims: &[claim(
+        claims: &[Claim::new(
             "3.1",
             "スレッド数に応じて…その結果処理時間が短縮できている",
             "with the threads, the time becomes shorter: no step rises by more than a tenth, and it ends lower",
             &[FASTER],
+            TERMS,
         )],
         notes: &[RELATIVE, COLD, MORE_THREADS],
     },
@@ -140,11 +117,12 @@ pub(super) static FIGURES: &[Figure] = &[
         lines: TWO,
         across: Across::Threads,
         value: Measure::RelativeIops,
-        claims: &[claim(
+        claims: &[Claim::new(
             "3.1",
             "スレッド数に応じてストレージシステムの IOPS 性能を引き出し",
             "with the threads, the reads per second rise: no step falls by more than a tenth, and they end higher",
             &[RISES],
+            TERMS,
         )],
         notes: &[RELATIVE, COLD, MORE_THREADS],
     },
@@ -158,25 +136,20 @@ pub(super) static FIGURES: &[Figure] = &[
         across: Across::Threads,
         value: Measure::CpuPercent,
         claims: &[
-            claim(
+            Claim::new(
                 "3.1",
                 "IOPS 性能の向上に伴い CPU 利用率が増加している",
                 "with the threads, and so with the reads per second, the use of processors rises",
                 &[RISES],
+                TERMS,
             ),
-            Claim {
-                section: "3.1",
-                sentence: "2048 タスクが動作している際の CPU 利用率は 6.3%であった",
-                english: "with 2,048 tasks, 6.3 % of the processors are used (within a quarter): of 128, that is 8.1",
-                cores_min: 128,
-                statements: &[Statement::About {
-                    line: OUT_OF_ORDER,
-                    at: At::Most,
-                    value: 6.3,
-                }],
-                beside: BESIDE,
-                why_not: None,
-            },
+            Claim::new(
+                "3.1",
+                "2048 タスクが動作している際の CPU 利用率は 6.3%であった",
+                "with 2,048 tasks, 6.3 % of the processors are used (within a quarter): of 128, that is 8.1",
+                &[Statement::About(OUT_OF_ORDER, At::Most, 6.3)],
+                TERMS.cores(128),
+            ),
         ],
         notes: &[COLD, OWN_CPU, CORES, MORE_THREADS],
     },
@@ -190,26 +163,29 @@ pub(super) static FIGURES: &[Figure] = &[
         across: Across::RelativeIops { of_tasks: false },
         value: Measure::CpuPercent,
         claims: &[
-            claim(
+            Claim::new(
                 "3.1",
                 "相対 IOPS 性能に対して CPU 利用率がほぼ線形に増加している",
                 "the use of processors rises almost linearly with the reads per second: R² of a least-squares fit is \
                  0.98 at least",
                 &[STRAIGHT],
+                TERMS,
             ),
-            claim(
+            Claim::new(
                 "3.1",
                 "IOPS 性能が上昇してもロック競合の発生頻度が上昇していない",
                 "contention does not grow with the reads per second: where there are the most, a read takes at most a \
                  tenth more processor time than where there are the fewest",
                 &[NO_DEARER],
+                TERMS,
             ),
-            claim(
+            Claim::new(
                 "3.1",
                 "線形近似した際の縦軸との切片は約 0.4%…固定オーバーヘッドはほぼない",
                 "there is hardly a fixed overhead: the fit crosses the axis within a tenth of the highest use from \
                  zero, since nothing but this process is counted",
-                &[Statement::SmallIntercept { line: OUT_OF_ORDER }],
+                &[Statement::SmallIntercept(OUT_OF_ORDER)],
+                TERMS,
             ),
         ],
         notes: &[RELATIVE, COLD, OWN_CPU, CORES, MORE_THREADS],
@@ -223,11 +199,12 @@ pub(super) static FIGURES: &[Figure] = &[
         lines: THREE,
         across: Across::Tasks,
         value: Measure::RelativeSeconds,
-        claims: &[claim(
+        claims: &[Claim::new(
             "3.2",
             "スレッド内タスク数を増加させるにつれ…その結果処理時間が短縮できている",
             "with the tasks, the time becomes shorter: no step rises by more than a tenth, and it ends lower",
             &[FASTER],
+            TERMS,
         )],
         notes: &[RELATIVE, COLD, AS_MANY],
     },
@@ -240,11 +217,12 @@ pub(super) static FIGURES: &[Figure] = &[
         lines: THREE,
         across: Across::Tasks,
         value: Measure::RelativeIops,
-        claims: &[claim(
+        claims: &[Claim::new(
             "3.2",
             "スレッド内タスク数を増加させるにつれ、ストレージシステムの IOPS 性能を引き出し",
             "with the tasks, the reads per second rise: no step falls by more than a tenth, and they end higher",
             &[RISES],
+            TERMS,
         )],
         notes: &[RELATIVE, COLD, AS_MANY],
     },
@@ -257,11 +235,12 @@ pub(super) static FIGURES: &[Figure] = &[
         lines: THREE,
         across: Across::Tasks,
         value: Measure::CpuPercent,
-        claims: &[claim(
+        claims: &[Claim::new(
             "3.2",
             "IOPS 性能の向上に伴い CPU 利用率も増加している",
             "with the tasks, and so with the reads per second, the use of processors rises",
             &[RISES],
+            TERMS,
         )],
         notes: &[COLD, OWN_CPU, CORES, AS_MANY],
     },
@@ -275,25 +254,28 @@ pub(super) static FIGURES: &[Figure] = &[
         across: Across::RelativeIops { of_tasks: true },
         value: Measure::CpuPercent,
         claims: &[
-            claim(
+            Claim::new(
                 "3.2",
                 "スレッド数と同様に、相対 IOPS 性能に対して CPU 利用率がほぼ線形に増加している",
                 "as with threads, the use of processors rises almost linearly with the reads per second: R² of a \
                  least-squares fit is 0.98 at least",
                 &[STRAIGHT],
+                TERMS,
             ),
-            claim(
+            Claim::new(
                 "3.2",
                 "本測定においては IOPS 性能が上昇してもロック競合の発生頻度が上昇していない",
                 "contention does not grow with the reads per second: where there are the most, a read takes at most a \
                  tenth more processor time than where there are the fewest",
                 &[NO_DEARER],
+                TERMS,
             ),
-            claim(
+            Claim::new(
                 "3.2",
                 "本実験環境でのタスク数 2048 以下の測定において、I/O 性能が上昇してもロック競合の発生頻度は上昇しない",
                 "over all numbers of tasks that were measured, both: nearly a line, and no read dearer than a tenth",
                 &[STRAIGHT, NO_DEARER],
+                TERMS,
             ),
         ],
         notes: &[RELATIVE, COLD, OWN_CPU, CORES, AS_MANY],

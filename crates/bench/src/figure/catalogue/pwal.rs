@@ -12,7 +12,7 @@ use std::num::NonZeroU16;
 
 use namiki::RecordFormat;
 
-use super::super::claim::{At, Claim, Statement};
+use super::super::claim::{At, Claim, Statement, Terms};
 use super::super::counted_explanation::{Reason, Seen};
 use super::super::definition::{
     Across, Experiment, Figure, Line, Measure, Runs, Threads, Transactions, Work,
@@ -156,6 +156,8 @@ const READS_ARE_NOT_LOGGED: Reason = Reason {
     ],
 };
 
+const TERMS: Terms = Terms::new(WRITING);
+
 pub(super) static FIGURES: &[Figure] = &[
     Figure {
         paper: PAPER,
@@ -167,29 +169,20 @@ pub(super) static FIGURES: &[Figure] = &[
         across: Across::Threads,
         value: Measure::Seconds,
         claims: &[
-            Claim {
-                section: "6.1.2",
-                sentence: "ログの書き込みのみを行うプログラムが ioDrive 一台の性能の上限",
-                english: "at 16 threads, WAL takes the longest, as drawn, then P-WAL, and the log's writes alone the least",
-                cores_min: 1,
-                statements: &[Statement::Order {
-                    highest_first: &[WAL, P_WAL, WRITES],
-                    at: At::Threads(16),
-                }],
-                beside: WRITING,
-                why_not: None,
-            },
-            Claim {
-                section: "6.1.2",
-                sentence: "同じログサイズの書き込みのみを行うプログラムと P-WAL の性能差",
-                english: "P-WAL takes longer than the log's writes alone, as drawn with every number of threads",
-                cores_min: 1,
-                statements: &[Statement::OrderEverywhere {
-                    highest_first: &[P_WAL, WRITES],
-                }],
-                beside: WRITING,
-                why_not: None,
-            },
+            Claim::new(
+                "6.1.2",
+                "ログの書き込みのみを行うプログラムが ioDrive 一台の性能の上限",
+                "at 16 threads, WAL takes the longest, as drawn, then P-WAL, and the log's writes alone the least",
+                &[Statement::Order(&[WAL, P_WAL, WRITES], At::Threads(16))],
+                TERMS,
+            ),
+            Claim::new(
+                "6.1.2",
+                "同じログサイズの書き込みのみを行うプログラムと P-WAL の性能差",
+                "P-WAL takes longer than the log's writes alone, as drawn with every number of threads",
+                &[Statement::OrderEverywhere(&[P_WAL, WRITES])],
+                TERMS,
+            ),
         ],
         notes: &[PROTOCOL, LOCKS, AHEAD],
     },
@@ -203,70 +196,41 @@ pub(super) static FIGURES: &[Figure] = &[
         across: Across::Threads,
         value: Measure::Tps,
         claims: &[
-            Claim {
-                section: "6.1.2",
-                sentence: "従来WALではスレッド数が 1 から 2 になった時に、僅かな性能向上が見られる",
-                english: "WAL gains from 1 thread to 2, by a quarter at most",
-                cores_min: 1,
-                statements: &[Statement::GrowsLittle {
-                    line: WAL,
-                    from: At::Threads(1),
-                    to: At::Threads(2),
-                }],
-                beside: WRITING,
-                why_not: Some(ONE_GROUP_AT_A_TIME),
-            },
-            Claim {
-                section: "6.1.2",
-                sentence: "全体的な傾向としてはスレッド数が多くなるほど性能が低下している",
-                english: "from 2 threads on, WAL falls: no step rises by more than a tenth, and it ends lower",
-                cores_min: 1,
-                statements: &[Statement::Falls {
-                    line: WAL,
-                    from: At::Threads(2),
-                }],
-                beside: WRITING,
-                why_not: None,
-            },
-            Claim {
-                section: "6.1.2",
-                sentence: "P-WALでは、スレッド数の増加に伴って性能向上が見られる",
-                english: "P-WAL rises with the threads",
-                cores_min: 1,
-                statements: &[Statement::Rises {
-                    line: P_WAL,
-                    up_to: At::Most,
-                }],
-                beside: WRITING,
-                why_not: None,
-            },
-            Claim {
-                section: "6.1.2",
-                sentence: "スレッド数が 16 の時…3.23倍の性能向上が達成された",
-                english: "at 16 threads, P-WAL is 3.23 times as fast as WAL (within a quarter)",
-                cores_min: 1,
-                statements: &[Statement::Ratio {
-                    upper: P_WAL,
-                    lower: WAL,
-                    at: At::Threads(16),
-                    times: 3.23,
-                }],
-                beside: WRITING,
-                why_not: None,
-            },
-            Claim {
-                section: "6.1.2",
-                sentence: "使用したマシンのコア数 8 を超えても性能が向上している",
-                english: "P-WAL is faster with the most threads than with as many as there are cores",
-                cores_min: 1,
-                statements: &[Statement::Grows {
-                    line: P_WAL,
-                    from: At::Cores,
-                    to: At::Most,
-                }],
-                beside: WRITING,
-                why_not: None,
-            },
+            Claim::new(
+                "6.1.2",
+                "従来WALではスレッド数が 1 から 2 になった時に、僅かな性能向上が見られる",
+                "WAL gains from 1 thread to 2, by a quarter at most",
+                &[Statement::GrowsLittle(WAL, At::Threads(1), At::Threads(2))],
+                TERMS.unless(ONE_GROUP_AT_A_TIME),
+            ),
+            Claim::new(
+                "6.1.2",
+                "全体的な傾向としてはスレッド数が多くなるほど性能が低下している",
+                "from 2 threads on, WAL falls: no step rises by more than a tenth, and it ends lower",
+                &[Statement::Falls(WAL, At::Threads(2))],
+                TERMS,
+            ),
+            Claim::new(
+                "6.1.2",
+                "P-WALでは、スレッド数の増加に伴って性能向上が見られる",
+                "P-WAL rises with the threads",
+                &[Statement::Rises(P_WAL, At::Most)],
+                TERMS,
+            ),
+            Claim::new(
+                "6.1.2",
+                "スレッド数が 16 の時…3.23倍の性能向上が達成された",
+                "at 16 threads, P-WAL is 3.23 times as fast as WAL (within a quarter)",
+                &[Statement::Ratio(P_WAL, WAL, At::Threads(16), 3.23)],
+                TERMS,
+            ),
+            Claim::new(
+                "6.1.2",
+                "使用したマシンのコア数 8 を超えても性能が向上している",
+                "P-WAL is faster with the most threads than with as many as there are cores",
+                &[Statement::Grows(P_WAL, At::Cores, At::Most)],
+                TERMS,
+            ),
         ],
         notes: &[PROTOCOL, LOCKS, AHEAD],
     },
@@ -285,17 +249,15 @@ pub(super) static FIGURES: &[Figure] = &[
         ],
         across: Across::Threads,
         value: Measure::Tps,
-        claims: &[Claim {
-            section: "6.2.2",
-            sentence: "スレッド数に関わらず、グループ数の増加に伴って性能が向上している",
-            english: "with every number of threads that was measured, larger groups are faster",
-            cores_min: 1,
-            statements: &[Statement::OrderEverywhere {
-                highest_first: &[GROUP_16, GROUP_8, GROUP_4, GROUP_2, GROUP_1],
-            }],
-            beside: WRITING,
-            why_not: None,
-        }],
+        claims: &[Claim::new(
+            "6.2.2",
+            "スレッド数に関わらず、グループ数の増加に伴って性能が向上している",
+            "with every number of threads that was measured, larger groups are faster",
+            &[Statement::OrderEverywhere(&[
+                GROUP_16, GROUP_8, GROUP_4, GROUP_2, GROUP_1,
+            ])],
+            TERMS,
+        )],
         notes: &[PROTOCOL, LOCKS, AHEAD],
     },
     Figure {
@@ -328,60 +290,52 @@ pub(super) static FIGURES: &[Figure] = &[
         },
         value: Measure::Tps,
         claims: &[
-            Claim {
-                section: "6.3.2",
-                sentence: "READ10 回のトランザクションでは 2.95 倍…性能が向上した",
-                english: "of 10 reads, P-WAL runs 2.95 times as many as WAL (within a quarter)",
-                cores_min: 1,
-                statements: &[Statement::Ratio {
-                    upper: P_R10,
-                    lower: W_R10,
-                    at: At::Threads(THREADS_OF_KINDS),
-                    times: 2.95,
-                }],
-                beside: WRITING,
-                why_not: Some(READS_ARE_NOT_LOGGED),
-            },
-            Claim {
-                section: "6.3.2",
-                sentence: "READ5回&UPDATE5回のトランザクションでは 2.06倍…性能が向上した",
-                english: "of 5 reads and 5 updates, P-WAL runs 2.06 times as many as WAL (within a quarter)",
-                cores_min: 1,
-                statements: &[Statement::Ratio {
-                    upper: P_R5U5,
-                    lower: W_R5U5,
-                    at: At::Threads(THREADS_OF_KINDS),
-                    times: 2.06,
-                }],
-                beside: WRITING,
-                why_not: None,
-            },
-            Claim {
-                section: "6.3.2",
-                sentence: "UPDATE10回のトランザクションでは 1.93倍性能が向上した",
-                english: "of 10 updates, P-WAL runs 1.93 times as many as WAL (within a quarter)",
-                cores_min: 1,
-                statements: &[Statement::Ratio {
-                    upper: P_U10,
-                    lower: W_U10,
-                    at: At::Threads(THREADS_OF_KINDS),
-                    times: 1.93,
-                }],
-                beside: WRITING,
-                why_not: None,
-            },
-            Claim {
-                section: "6.3.2",
-                sentence: "UPDATEの比率が多くなるにつれ、性能向上率が小さくなっている",
-                english: "the more updates, the less P-WAL gains",
-                cores_min: 1,
-                statements: &[Statement::RatiosShrink {
-                    pairs: &[(P_R10, W_R10), (P_R5U5, W_R5U5), (P_U10, W_U10)],
-                    at: At::Threads(THREADS_OF_KINDS),
-                }],
-                beside: &[Count::CasMisses, Count::WalBytes],
-                why_not: None,
-            },
+            Claim::new(
+                "6.3.2",
+                "READ10 回のトランザクションでは 2.95 倍…性能が向上した",
+                "of 10 reads, P-WAL runs 2.95 times as many as WAL (within a quarter)",
+                &[Statement::Ratio(
+                    P_R10,
+                    W_R10,
+                    At::Threads(THREADS_OF_KINDS),
+                    2.95,
+                )],
+                TERMS.unless(READS_ARE_NOT_LOGGED),
+            ),
+            Claim::new(
+                "6.3.2",
+                "READ5回&UPDATE5回のトランザクションでは 2.06倍…性能が向上した",
+                "of 5 reads and 5 updates, P-WAL runs 2.06 times as many as WAL (within a quarter)",
+                &[Statement::Ratio(
+                    P_R5U5,
+                    W_R5U5,
+                    At::Threads(THREADS_OF_KINDS),
+                    2.06,
+                )],
+                TERMS,
+            ),
+            Claim::new(
+                "6.3.2",
+                "UPDATE10回のトランザクションでは 1.93倍性能が向上した",
+                "of 10 updates, P-WAL runs 1.93 times as many as WAL (within a quarter)",
+                &[Statement::Ratio(
+                    P_U10,
+                    W_U10,
+                    At::Threads(THREADS_OF_KINDS),
+                    1.93,
+                )],
+                TERMS,
+            ),
+            Claim::new(
+                "6.3.2",
+                "UPDATEの比率が多くなるにつれ、性能向上率が小さくなっている",
+                "the more updates, the less P-WAL gains",
+                &[Statement::RatiosShrink(
+                    &[(P_R10, W_R10), (P_R5U5, W_R5U5), (P_U10, W_U10)],
+                    At::Threads(THREADS_OF_KINDS),
+                )],
+                Terms::new(&[Count::CasMisses, Count::WalBytes]),
+            ),
         ],
         notes: &[PROTOCOL, LOCKS, IN_DRAWN_ORDER, READS_LOG_NOTHING],
     },
@@ -394,19 +348,17 @@ pub(super) static FIGURES: &[Figure] = &[
         lines: THREE_KINDS,
         across: Across::Threads,
         value: Measure::CasMisses,
-        claims: &[Claim {
-            section: "6.3.2",
-            sentence: "UPDATEの比率が多いトランザクションほど、スレッド数を増加させたときに CASのミス回数の増加率が高い",
-            english: "the more updates, the more failed CAS are added from the fewest threads to the most",
-            cores_min: 2,
-            statements: &[Statement::GainsOrder {
-                most_first: &[P_U10, P_R5U5, P_R10],
-                from: At::Fewest,
-                to: At::Most,
-            }],
-            beside: &[Count::CasMisses],
-            why_not: None,
-        }],
+        claims: &[Claim::new(
+            "6.3.2",
+            "UPDATEの比率が多いトランザクションほど、スレッド数を増加させたときに CASのミス回数の増加率が高い",
+            "the more updates, the more failed CAS are added from the fewest threads to the most",
+            &[Statement::GainsOrder(
+                &[P_U10, P_R5U5, P_R10],
+                At::Fewest,
+                At::Most,
+            )],
+            Terms::new(&[Count::CasMisses]).cores(2),
+        )],
         notes: &[PROTOCOL, LOCKS, IN_DRAWN_ORDER, READS_LOG_NOTHING],
     },
 ];

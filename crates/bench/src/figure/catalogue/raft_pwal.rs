@@ -10,7 +10,7 @@
 #[cfg(test)]
 mod claim_tests;
 
-use super::super::claim::{At, Claim, Statement};
+use super::super::claim::{At, Claim, Statement, Terms};
 use super::super::counted_explanation::{Reason, Seen};
 use super::super::definition::{
     Across, ClusterWork, Experiment, Figure, Line, Measure, Runs, Work,
@@ -169,28 +169,26 @@ const BESIDE_FAR: &[Count] = &[
 const BUSY_TEXT: &str = "Nodes and clients use nine tenths or more of all processors (cpu_percent). Five nodes share what each has to itself in the \
     paper, and a further worker finds no processor.";
 const BUSY: f64 = 90.0;
-const fn busy(lines: &'static [Seen]) -> Option<Reason> {
-    Some(Reason {
-        text: BUSY_TEXT,
-        seen: lines,
-    })
+const fn busy(seen: &'static [Seen]) -> Reason {
+    let text = BUSY_TEXT;
+    Reason { text, seen }
 }
-const GROUPS_ARE_BUSY: Option<Reason> = busy(&[Seen::Many {
+const GROUPS_ARE_BUSY: Reason = busy(&[Seen::Many {
     count: Count::CpuPercent,
     lines: &[FIVE, TEN, TWENTY],
     at_least: BUSY,
 }]);
-const FAR_GROUPS_ARE_BUSY: Option<Reason> = busy(&[Seen::Many {
+const FAR_GROUPS_ARE_BUSY: Reason = busy(&[Seen::Many {
     count: Count::CpuPercent,
     lines: &[FAR_FIVE, FAR_TWENTY],
     at_least: BUSY,
 }]);
-const NODES_ARE_BUSY: Option<Reason> = busy(&[Seen::Many {
+const NODES_ARE_BUSY: Reason = busy(&[Seen::Many {
     count: Count::CpuPercent,
     lines: &[W1, W8],
     at_least: BUSY,
 }]);
-const MANY_ON_THEIR_WAY: Option<Reason> = Some(Reason {
+const MANY_ON_THEIR_WAY: Reason = Reason {
     text: "A worker does not wait for one group before it sends the next: more than one was on its way at the same time \
         (groups_on_their_way, of which the throughput needs so many at least). So a distance delays each group, and does not \
         limit how many there are.",
@@ -199,53 +197,18 @@ const MANY_ON_THEIR_WAY: Option<Reason> = Some(Reason {
         lines: &[FAR_FIVE],
         at_least: 1.5,
     }],
-});
-
-const fn claim(
-    section: &'static str,
-    (sentence, english): (&'static str, &'static str),
-    statements: &'static [Statement],
-    beside: &'static [Count],
-    why_not: Option<Reason>,
-) -> Claim {
-    Claim {
-        section,
-        sentence,
-        english,
-        cores_min: 1,
-        statements,
-        beside,
-        why_not,
-    }
-}
-
-/// A claim that requires this number of processors.
-const fn with_cores(cores_min: u16, claim: Claim) -> Claim {
-    Claim { cores_min, ..claim }
-}
+};
 
 const fn grows(line: &'static str) -> Statement {
-    Statement::Grows {
-        line,
-        from: At::Fewest,
-        to: At::Most,
-    }
+    Statement::Grows(line, At::Fewest, At::Most)
 }
 
 const fn falls(line: &'static str) -> Statement {
-    Statement::Falls {
-        line,
-        from: At::Fewest,
-    }
+    Statement::Falls(line, At::Fewest)
 }
 
-const fn below(line: &'static str, at: At, value: f64) -> Statement {
-    Statement::Below { line, at, value }
-}
-
-const fn over(line: &'static str, at: At, value: f64) -> Statement {
-    Statement::Over { line, at, value }
-}
+const TERMS: Terms = Terms::new(BESIDE);
+const FAR_TERMS: Terms = Terms::new(BESIDE_FAR);
 
 pub(super) static FIGURES: &[Figure] = &[
     Figure {
@@ -258,112 +221,57 @@ pub(super) static FIGURES: &[Figure] = &[
         across: Across::Workers,
         value: Measure::Tps,
         claims: &[
-            claim(
+            Claim::new(
                 "4.3",
-                (
-                    "GrpSize の数がいずれの場合においても、Worker スレッドの数を増やすことにより、処理性能がスケールしている",
-                    "whatever the size of groups, the most workers are faster than the fewest",
-                ),
+                "GrpSize の数がいずれの場合においても、Worker スレッドの数を増やすことにより、処理性能がスケールしている",
+                "whatever the size of groups, the most workers are faster than the fewest",
                 &[grows(ONE), grows(FIVE), grows(TEN), grows(TWENTY)],
-                BESIDE,
-                GROUPS_ARE_BUSY,
+                TERMS.unless(GROUPS_ARE_BUSY),
             ),
-            claim(
+            Claim::new(
                 "4.3",
-                (
-                    "Worker スレッド数が 10 の場合では、GrpSize が 10,000 の時が…TPS が最も高く",
-                    "with 10 workers, groups of 10,000 are the fastest",
-                ),
-                &[Statement::Highest {
-                    lines: &[TEN],
-                    at: At::Threads(10),
-                }],
-                BESIDE,
-                GROUPS_ARE_BUSY,
+                "Worker スレッド数が 10 の場合では、GrpSize が 10,000 の時が…TPS が最も高く",
+                "with 10 workers, groups of 10,000 are the fastest",
+                &[Statement::Highest(&[TEN], At::Threads(10))],
+                TERMS.unless(GROUPS_ARE_BUSY),
             ),
-            with_cores(
-                PAPER_CORES,
-                claim(
-                    "4.3",
-                    (
-                        "8.8M tps 程度の TPS を記録した",
-                        "with 10 workers, groups of 10,000 run 8.8 million transactions a second (within a quarter)",
-                    ),
-                    &[Statement::About {
-                        line: TEN,
-                        at: At::Threads(10),
-                        value: 8.8e6,
-                    }],
-                    BESIDE,
-                    None,
-                ),
-            ),
-            with_cores(
-                LEADER_CORES,
-                claim(
-                    "4.3",
-                    (
-                        "Worker スレッドが 30 の場合では GrpSize が 5,000 のものは性能がスケールせず",
-                        "from 10 workers on, groups of 5,000 rise by a tenth at most",
-                    ),
-                    &[Statement::StopsRising {
-                        line: FIVE,
-                        from: 10,
-                    }],
-                    BESIDE,
-                    None,
-                ),
-            ),
-            claim(
+            Claim::new(
                 "4.3",
-                (
-                    "GrpSize が 20,000 の場合に…最も性能が高くなった",
-                    "with 30 workers, groups of 20,000 are the fastest",
-                ),
-                &[Statement::Highest {
-                    lines: &[TWENTY],
-                    at: At::Threads(30),
-                }],
-                BESIDE,
-                GROUPS_ARE_BUSY,
+                "8.8M tps 程度の TPS を記録した",
+                "with 10 workers, groups of 10,000 run 8.8 million transactions a second (within a quarter)",
+                &[Statement::About(TEN, At::Threads(10), 8.8e6)],
+                TERMS.cores(PAPER_CORES),
             ),
-            with_cores(
-                PAPER_CORES,
-                claim(
-                    "4.3",
-                    (
-                        "GrpSize が 20,000 の場合におよそ 10 M tps",
-                        "with 30 workers, groups of 20,000 run 10 million transactions a second (within a quarter)",
-                    ),
-                    &[Statement::About {
-                        line: TWENTY,
-                        at: At::Threads(30),
-                        value: 10e6,
-                    }],
-                    BESIDE,
-                    None,
-                ),
+            Claim::new(
+                "4.3",
+                "Worker スレッドが 30 の場合では GrpSize が 5,000 のものは性能がスケールせず",
+                "from 10 workers on, groups of 5,000 rise by a tenth at most",
+                &[Statement::StopsRising(FIVE, 10)],
+                TERMS.cores(LEADER_CORES),
             ),
-            claim(
+            Claim::new(
+                "4.3",
+                "GrpSize が 20,000 の場合に…最も性能が高くなった",
+                "with 30 workers, groups of 20,000 are the fastest",
+                &[Statement::Highest(&[TWENTY], At::Threads(30))],
+                TERMS.unless(GROUPS_ARE_BUSY),
+            ),
+            Claim::new(
+                "4.3",
+                "GrpSize が 20,000 の場合におよそ 10 M tps",
+                "with 30 workers, groups of 20,000 run 10 million transactions a second (within a quarter)",
+                &[Statement::About(TWENTY, At::Threads(30), 10e6)],
+                TERMS.cores(PAPER_CORES),
+            ),
+            Claim::new(
                 "4.4",
-                (
-                    "GrpSize が 5,000 の場合には、GrpSize が 10,000、20,000 のものと比較して Worker スレッドの増加によるスケールが鈍化する",
-                    "from the fewest workers to the most, groups of 5,000 gain less than groups of 10,000 and of 20,000",
-                ),
+                "GrpSize が 5,000 の場合には、GrpSize が 10,000、20,000 のものと比較して Worker スレッドの増加によるスケールが鈍化する",
+                "from the fewest workers to the most, groups of 5,000 gain less than groups of 10,000 and of 20,000",
                 &[
-                    Statement::GainsOrder {
-                        most_first: &[TEN, FIVE],
-                        from: At::Fewest,
-                        to: At::Most,
-                    },
-                    Statement::GainsOrder {
-                        most_first: &[TWENTY, FIVE],
-                        from: At::Fewest,
-                        to: At::Most,
-                    },
+                    Statement::GainsOrder(&[TEN, FIVE], At::Fewest, At::Most),
+                    Statement::GainsOrder(&[TWENTY, FIVE], At::Fewest, At::Most),
                 ],
-                BESIDE,
-                GROUPS_ARE_BUSY,
+                TERMS.unless(GROUPS_ARE_BUSY),
             ),
         ],
         notes: &[ONE_MACHINE, LOAD, GROUP_OF_CLIENT, ONE_ON_ITS_WAY],
@@ -378,64 +286,40 @@ pub(super) static FIGURES: &[Figure] = &[
         across: Across::Workers,
         value: Measure::MeanRttMs,
         claims: &[
-            claim(
+            Claim::new(
                 "4.3",
-                (
-                    "Worker スレッド数が 1 の時には,GrpSize が 20,000 の場合に…目標数値を満たさない値",
-                    "with one worker, groups of 20,000 take more than 400 ms in the mean",
-                ),
-                &[over(TWENTY, At::Threads(1), GOAL_MS)],
-                BESIDE,
-                None,
+                "Worker スレッド数が 1 の時には,GrpSize が 20,000 の場合に…目標数値を満たさない値",
+                "with one worker, groups of 20,000 take more than 400 ms in the mean",
+                &[Statement::Over(TWENTY, At::Threads(1), GOAL_MS)],
+                TERMS,
             ),
-            with_cores(
-                PAPER_CORES,
-                claim(
-                    "4.3",
-                    (
-                        "GrpSize が 20,000 の場合に平均 RTT が約 1,600 ミリ秒",
-                        "with one worker, groups of 20,000 take 1,600 ms in the mean (within a quarter)",
-                    ),
-                    &[Statement::About {
-                        line: TWENTY,
-                        at: At::Threads(1),
-                        value: 1600.0,
-                    }],
-                    BESIDE,
-                    None,
-                ),
-            ),
-            claim(
+            Claim::new(
                 "4.3",
-                (
-                    "Worker スレッドを 30 に増加させることで,RTT は…目標とする 400 ミリ秒を下回る",
-                    "with the most workers (30 in the paper), groups of 20,000 take less than 400 ms in the mean",
-                ),
-                &[below(TWENTY, At::Most, GOAL_MS)],
-                BESIDE,
-                GROUPS_ARE_BUSY,
+                "GrpSize が 20,000 の場合に平均 RTT が約 1,600 ミリ秒",
+                "with one worker, groups of 20,000 take 1,600 ms in the mean (within a quarter)",
+                &[Statement::About(TWENTY, At::Threads(1), 1600.0)],
+                TERMS.cores(PAPER_CORES),
             ),
-            claim(
+            Claim::new(
+                "4.3",
+                "Worker スレッドを 30 に増加させることで,RTT は…目標とする 400 ミリ秒を下回る",
+                "with the most workers (30 in the paper), groups of 20,000 take less than 400 ms in the mean",
+                &[Statement::Below(TWENTY, At::Most, GOAL_MS)],
+                TERMS.unless(GROUPS_ARE_BUSY),
+            ),
+            Claim::new(
                 "4.4",
-                (
-                    "Worker スレッド数を増やし…平均 RTT が大きく向上する",
-                    "with the workers, the mean round trip of groups becomes shorter: no step rises by more than a tenth, and it ends lower",
-                ),
+                "Worker スレッド数を増やし…平均 RTT が大きく向上する",
+                "with the workers, the mean round trip of groups becomes shorter: no step rises by more than a tenth, and it ends lower",
                 &[falls(FIVE), falls(TEN), falls(TWENTY)],
-                BESIDE,
-                GROUPS_ARE_BUSY,
+                TERMS.unless(GROUPS_ARE_BUSY),
             ),
-            claim(
+            Claim::new(
                 "4.4",
-                (
-                    "GrpSize を増やすことでコマンド 1 件あたりの RTT は長くなる",
-                    "with every number of workers that was measured, larger groups take longer",
-                ),
-                &[Statement::OrderEverywhere {
-                    highest_first: &[TWENTY, TEN, FIVE],
-                }],
-                BESIDE,
-                None,
+                "GrpSize を増やすことでコマンド 1 件あたりの RTT は長くなる",
+                "with every number of workers that was measured, larger groups take longer",
+                &[Statement::OrderEverywhere(&[TWENTY, TEN, FIVE])],
+                TERMS,
             ),
         ],
         notes: &[ONE_MACHINE, LOAD, GROUP_OF_CLIENT],
@@ -450,74 +334,43 @@ pub(super) static FIGURES: &[Figure] = &[
         across: Across::Seconds,
         value: Measure::LeaderCpuPercent,
         claims: &[
-            with_cores(
-                LEADER_CORES,
-                claim(
-                    "4.3",
-                    (
-                        "Worker スレッドの数が 1 の場合には 32 コアの平均使用率が 15%に満たない",
-                        "with one worker, less than 15 % in the last second",
-                    ),
-                    &[below(W1, At::Most, 15.0)],
-                    BESIDE,
-                    None,
-                ),
-            ),
-            with_cores(
-                LEADER_CORES,
-                claim(
-                    "4.3",
-                    (
-                        "Worker スレッドを 5 つに増やすことによって,CPU 使用率は 40%以上",
-                        "with five workers, more than 40 % in the last second",
-                    ),
-                    &[over(W5, At::Most, 40.0)],
-                    BESIDE,
-                    None,
-                ),
-            ),
-            with_cores(
-                LEADER_CORES,
-                claim(
-                    "4.3",
-                    (
-                        "Worker スレッドが 10 の場合では,CPU 使用率が 90%に近くなり",
-                        "with ten workers, 90 % in the last second (within a quarter)",
-                    ),
-                    &[Statement::About {
-                        line: W10,
-                        at: At::Most,
-                        value: 90.0,
-                    }],
-                    BESIDE,
-                    None,
-                ),
-            ),
-            with_cores(
-                LEADER_CORES,
-                claim(
-                    "4.3",
-                    (
-                        "Worker スレッドが 20 以降は CPU 使用率が 90%以上まで達している",
-                        "with 20 and 30 workers, more than 90 % in the last second",
-                    ),
-                    &[over(W20, At::Most, 90.0), over(W30, At::Most, 90.0)],
-                    BESIDE,
-                    None,
-                ),
-            ),
-            claim(
+            Claim::new(
                 "4.3",
-                (
-                    "Worker スレッドが増えることで 32 コアの CPU リソースを有効に使えるようになっている",
-                    "with eight workers, the leader uses more than with one, in the last second",
-                ),
-                &[Statement::Order {
-                    highest_first: &[W8, W1],
-                    at: At::Most,
-                }],
-                BESIDE,
-                NODES_ARE_BUSY,
+                "Worker スレッドの数が 1 の場合には 32 コアの平均使用率が 15%に満たない",
+                "with one worker, less than 15 % in the last second",
+                &[Statement::Below(W1, At::Most, 15.0)],
+                TERMS.cores(LEADER_CORES),
+            ),
+            Claim::new(
+                "4.3",
+                "Worker スレッドを 5 つに増やすことによって,CPU 使用率は 40%以上",
+                "with five workers, more than 40 % in the last second",
+                &[Statement::Over(W5, At::Most, 40.0)],
+                TERMS.cores(LEADER_CORES),
+            ),
+            Claim::new(
+                "4.3",
+                "Worker スレッドが 10 の場合では,CPU 使用率が 90%に近くなり",
+                "with ten workers, 90 % in the last second (within a quarter)",
+                &[Statement::About(W10, At::Most, 90.0)],
+                TERMS.cores(LEADER_CORES),
+            ),
+            Claim::new(
+                "4.3",
+                "Worker スレッドが 20 以降は CPU 使用率が 90%以上まで達している",
+                "with 20 and 30 workers, more than 90 % in the last second",
+                &[
+                    Statement::Over(W20, At::Most, 90.0),
+                    Statement::Over(W30, At::Most, 90.0),
+                ],
+                TERMS.cores(LEADER_CORES),
+            ),
+            Claim::new(
+                "4.3",
+                "Worker スレッドが増えることで 32 コアの CPU リソースを有効に使えるようになっている",
+                "with eight workers, the leader uses more than with one, in the last second",
+                &[Statement::Order(&[W8, W1], At::Most)],
+                TERMS.unless(NODES_ARE_BUSY),
             ),
         ],
         notes: &[ONE_MACHINE, LOAD, EACH_SECOND],
@@ -532,93 +385,56 @@ pub(super) static FIGURES: &[Figure] = &[
         across: Across::Workers,
         value: Measure::Tps,
         claims: &[
-            with_cores(
-                PAPER_CORES,
-                claim(
-                    "4.3",
-                    (
-                        "GrpSize が 20,000 で TPS が最大 10M tps 以上",
-                        "with the most workers, groups of 20,000 run more than 10 million transactions a second",
-                    ),
-                    &[over(FAR_TWENTY, At::Most, 10e6)],
-                    BESIDE_FAR,
-                    None,
-                ),
-            ),
-            claim(
+            Claim::new(
                 "4.3",
-                (
-                    "最大 TPS については距離遅延がない場合と比較して大きな変化はなかった",
-                    "at their best, groups of 20,000 are as fast with distances as without (within a quarter)",
-                ),
-                &[Statement::RatioOfPeaks {
-                    upper: FAR_TWENTY,
-                    lower: TWENTY,
-                    times: 1.0,
-                }],
-                BESIDE_FAR,
-                None,
+                "GrpSize が 20,000 で TPS が最大 10M tps 以上",
+                "with the most workers, groups of 20,000 run more than 10 million transactions a second",
+                &[Statement::Over(FAR_TWENTY, At::Most, 10e6)],
+                FAR_TERMS.cores(PAPER_CORES),
             ),
-            claim(
+            Claim::new(
                 "4.3",
-                (
-                    "ログ集約なしの場合では最大 TPS が 1,000tps 程度にまで大きく劣化した",
-                    "in groups of one, one of a worker on its way, distances leave 1,000 transactions a second or less (1,250 at \
+                "最大 TPS については距離遅延がない場合と比較して大きな変化はなかった",
+                "at their best, groups of 20,000 are as fast with distances as without (within a quarter)",
+                &[Statement::RatioOfPeaks(FAR_TWENTY, TWENTY, 1.0)],
+                FAR_TERMS,
+            ),
+            Claim::new(
+                "4.3",
+                "ログ集約なしの場合では最大 TPS が 1,000tps 程度にまで大きく劣化した",
+                "in groups of one, one of a worker on its way, distances leave 1,000 transactions a second or less (1,250 at \
                      most), fewer than without distances",
-                ),
                 &[
-                    below(FAR_ONE_WAITING, At::Most, 1250.0),
-                    Statement::OrderEverywhere {
-                        highest_first: &[ONE_WAITING, FAR_ONE_WAITING],
-                    },
+                    Statement::Below(FAR_ONE_WAITING, At::Most, 1250.0),
+                    Statement::OrderEverywhere(&[ONE_WAITING, FAR_ONE_WAITING]),
                 ],
-                BESIDE_FAR,
-                None,
+                FAR_TERMS,
             ),
-            claim(
+            Claim::new(
                 "4.3",
-                (
-                    "GrpSize が 5,000 の場合では、Worker スレッド数が 1 の時の TPS が遅延なしと比べて 1/5 程度にまで劣化しており",
-                    "with one worker, groups of 5,000 are five times as fast without distances (within a quarter)",
-                ),
-                &[Statement::Ratio {
-                    upper: FIVE,
-                    lower: FAR_FIVE,
-                    at: At::Threads(1),
-                    times: 5.0,
-                }],
-                BESIDE_FAR,
-                MANY_ON_THEIR_WAY,
+                "GrpSize が 5,000 の場合では、Worker スレッド数が 1 の時の TPS が遅延なしと比べて 1/5 程度にまで劣化しており",
+                "with one worker, groups of 5,000 are five times as fast without distances (within a quarter)",
+                &[Statement::Ratio(FIVE, FAR_FIVE, At::Threads(1), 5.0)],
+                FAR_TERMS.unless(MANY_ON_THEIR_WAY),
             ),
-            claim(
+            Claim::new(
                 "4.3",
-                (
-                    "Worker スレッド数を 30 まで増やした場合では、距離遅延なしと比較した性能劣化は 70%程度まで抑えられており",
-                    "with 30 workers, groups of 5,000 have 0.7 times the throughput without distances (within a quarter)",
-                ),
-                &[Statement::Ratio {
-                    upper: FAR_FIVE,
-                    lower: FIVE,
-                    at: At::Threads(30),
-                    times: 0.7,
-                }],
-                BESIDE_FAR,
-                None,
+                "Worker スレッド数を 30 まで増やした場合では、距離遅延なしと比較した性能劣化は 70%程度まで抑えられており",
+                "with 30 workers, groups of 5,000 have 0.7 times the throughput without distances (within a quarter)",
+                &[Statement::Ratio(FAR_FIVE, FIVE, At::Threads(30), 0.7)],
+                FAR_TERMS,
             ),
-            claim(
+            Claim::new(
                 "4.3",
-                (
-                    "Worker スレッドを増やすことで距離遅延による影響が抑えられている",
-                    "with the most workers, distances slow groups of 5,000 by a smaller factor than with the fewest",
-                ),
-                &[Statement::RatioShrinks {
-                    upper: FIVE,
-                    lower: FAR_FIVE,
-                    from: At::Fewest,
-                    to: At::Most,
-                }],
-                BESIDE_FAR,
-                MANY_ON_THEIR_WAY,
+                "Worker スレッドを増やすことで距離遅延による影響が抑えられている",
+                "with the most workers, distances slow groups of 5,000 by a smaller factor than with the fewest",
+                &[Statement::RatioShrinks(
+                    FIVE,
+                    FAR_FIVE,
+                    At::Fewest,
+                    At::Most,
+                )],
+                FAR_TERMS.unless(MANY_ON_THEIR_WAY),
             ),
         ],
         notes: &[
@@ -639,78 +455,54 @@ pub(super) static FIGURES: &[Figure] = &[
         across: Across::Workers,
         value: Measure::MeanRttMs,
         claims: &[
-            claim(
+            Claim::new(
                 "4.3",
-                (
-                    "Worker スレッドが 1 の時には距離遅延の影響を大きく受けており,GrpSize がいずれの場合でも平均 RTT が 1,600 ミリ秒を超える",
-                    "with one worker, groups of every size take more than 1,600 ms in the mean, those of one with one on its way",
-                ),
+                "Worker スレッドが 1 の時には距離遅延の影響を大きく受けており,GrpSize がいずれの場合でも平均 RTT が 1,600 ミリ秒を超える",
+                "with one worker, groups of every size take more than 1,600 ms in the mean, those of one with one on its way",
                 &[
-                    over(FAR_ONE_WAITING, At::Threads(1), 1600.0),
-                    over(FAR_FIVE, At::Threads(1), 1600.0),
-                    over(FAR_TEN, At::Threads(1), 1600.0),
-                    over(FAR_TWENTY, At::Threads(1), 1600.0),
+                    Statement::Over(FAR_ONE_WAITING, At::Threads(1), 1600.0),
+                    Statement::Over(FAR_FIVE, At::Threads(1), 1600.0),
+                    Statement::Over(FAR_TEN, At::Threads(1), 1600.0),
+                    Statement::Over(FAR_TWENTY, At::Threads(1), 1600.0),
                 ],
-                BESIDE_FAR,
-                MANY_ON_THEIR_WAY,
+                FAR_TERMS.unless(MANY_ON_THEIR_WAY),
             ),
-            claim(
+            Claim::new(
                 "4.3",
-                (
-                    "ログ集約なしの場合は距離遅延なしの場合の平均 RTT が数ミリから数十ミリであったのに対して大幅に RTT が長くなっている",
-                    "in groups of one, one of a worker on its way, the mean is below 100 ms without distances, and longer with them",
-                ),
+                "ログ集約なしの場合は距離遅延なしの場合の平均 RTT が数ミリから数十ミリであったのに対して大幅に RTT が長くなっている",
+                "in groups of one, one of a worker on its way, the mean is below 100 ms without distances, and longer with them",
                 &[
-                    below(ONE_WAITING, At::Fewest, 100.0),
-                    below(ONE_WAITING, At::Most, 100.0),
-                    Statement::OrderEverywhere {
-                        highest_first: &[FAR_ONE_WAITING, ONE_WAITING],
-                    },
+                    Statement::Below(ONE_WAITING, At::Fewest, 100.0),
+                    Statement::Below(ONE_WAITING, At::Most, 100.0),
+                    Statement::OrderEverywhere(&[FAR_ONE_WAITING, ONE_WAITING]),
                 ],
-                BESIDE_FAR,
-                None,
+                FAR_TERMS,
             ),
-            claim(
+            Claim::new(
                 "4.3",
-                (
-                    "Worker スレッドを増やすことにより処理時間が短縮化され",
-                    "with the workers, the mean round trip becomes shorter: no step rises by more than a tenth, and it ends lower",
-                ),
+                "Worker スレッドを増やすことにより処理時間が短縮化され",
+                "with the workers, the mean round trip becomes shorter: no step rises by more than a tenth, and it ends lower",
                 &[
                     falls(FAR_ONE_WAITING),
                     falls(FAR_FIVE),
                     falls(FAR_TEN),
                     falls(FAR_TWENTY),
                 ],
-                BESIDE_FAR,
-                FAR_GROUPS_ARE_BUSY,
+                FAR_TERMS.unless(FAR_GROUPS_ARE_BUSY),
             ),
-            claim(
+            Claim::new(
                 "4.3",
-                (
-                    "Worker スレッド 30 の場合では,最も RTT の長い GrpSize が 20,000 の場合でも…目標性能を達成することができた",
-                    "with the most workers (30 in the paper), groups of 20,000 take less than 400 ms in the mean",
-                ),
-                &[below(FAR_TWENTY, At::Most, GOAL_MS)],
-                BESIDE_FAR,
-                FAR_GROUPS_ARE_BUSY,
+                "Worker スレッド 30 の場合では,最も RTT の長い GrpSize が 20,000 の場合でも…目標性能を達成することができた",
+                "with the most workers (30 in the paper), groups of 20,000 take less than 400 ms in the mean",
+                &[Statement::Below(FAR_TWENTY, At::Most, GOAL_MS)],
+                FAR_TERMS.unless(FAR_GROUPS_ARE_BUSY),
             ),
-            with_cores(
-                PAPER_CORES,
-                claim(
-                    "4.3",
-                    (
-                        "最も RTT の長い GrpSize が 20,000 の場合でも約 110 ミリ秒",
-                        "with 30 workers, groups of 20,000 take 110 ms in the mean (within a quarter)",
-                    ),
-                    &[Statement::About {
-                        line: FAR_TWENTY,
-                        at: At::Threads(30),
-                        value: 110.0,
-                    }],
-                    BESIDE_FAR,
-                    None,
-                ),
+            Claim::new(
+                "4.3",
+                "最も RTT の長い GrpSize が 20,000 の場合でも約 110 ミリ秒",
+                "with 30 workers, groups of 20,000 take 110 ms in the mean (within a quarter)",
+                &[Statement::About(FAR_TWENTY, At::Threads(30), 110.0)],
+                FAR_TERMS.cores(PAPER_CORES),
             ),
         ],
         notes: &[

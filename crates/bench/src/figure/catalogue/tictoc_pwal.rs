@@ -9,7 +9,7 @@
 
 use namiki::RecordFormat;
 
-use super::super::claim::{At, Claim, Statement};
+use super::super::claim::{At, Claim, Statement, Terms};
 use super::super::counted_explanation::{Reason, Seen};
 use super::super::definition::{
     Across, Experiment, Figure, Line, Measure, Runs, Threads, Transactions, Work,
@@ -90,30 +90,30 @@ static MANY_U5R5: Experiment = experiment("tictoc-pwal many-core U-5/R-5", ON_MA
 /// Claims without a number of threads are tested with one thread per core.
 const fn highest(lines: &'static [&'static str]) -> Statement {
     let at = At::Cores;
-    Statement::Highest { lines, at }
+    Statement::Highest(lines, at)
 }
 
 const fn lowest(lines: &'static [&'static str]) -> Statement {
     let at = At::Cores;
-    Statement::Lowest { lines, at }
+    Statement::Lowest(lines, at)
 }
 
 const fn order(highest_first: &'static [&'static str]) -> Statement {
     let at = At::Cores;
-    Statement::Order { highest_first, at }
+    Statement::Order(highest_first, at)
 }
 
 const fn rises(line: &'static str) -> Statement {
     let up_to = At::Cores;
-    Statement::Rises { line, up_to }
+    Statement::Rises(line, up_to)
 }
 
 const fn stops_rising(line: &'static str, from: u16) -> Statement {
-    Statement::StopsRising { line, from }
+    Statement::StopsRising(line, from)
 }
 
 const fn flat(line: &'static str, from: u16) -> Statement {
-    Statement::Flat { line, from }
+    Statement::Flat(line, from)
 }
 
 const SAME_ON_ANY: &str = "The paper has this figure once for a machine of 24 cores and once for one of 64 \
@@ -182,6 +182,9 @@ const FEW_MEET_ANY: Reason = Reason {
     seen: &[Seen::FewMetLocks],
 };
 
+const TERMS: Terms = Terms::new(CONTENTION);
+const ABORT_TERMS: Terms = Terms::new(ABORTS);
+
 pub(super) static FIGURES: &[Figure] = &[
     Figure {
         paper: PAPER,
@@ -208,47 +211,30 @@ pub(super) static FIGURES: &[Figure] = &[
         across: Across::Threads,
         value: Measure::Tps,
         claims: &[
-            Claim {
-                section: "2.1.3",
-                sentence: "TicToc がメニーコア環境でスケールアップすることを観測した",
-                english: "TicToc scales up with the threads, on the cores here",
-                cores_min: 2,
-                statements: &[rises("R-10"), rises("U-5/R-5")],
-                beside: &[Count::Aborted, Count::CpuUsPerTransaction],
-                why_not: None,
-            },
-            Claim {
-                section: "1.3",
-                sentence: "ログ先行書き込みが無い場合、TicToc の性能は 256 スレッドまでスケラアップした",
-                english: "without a log, TicToc is faster at 256 threads than at 128",
-                cores_min: MANY_THREADS,
-                statements: &[
-                    Statement::Grows {
-                        line: "R-10",
-                        from: At::Threads(128),
-                        to: At::Threads(256),
-                    },
-                    Statement::Grows {
-                        line: "U-5/R-5",
-                        from: At::Threads(128),
-                        to: At::Threads(256),
-                    },
+            Claim::new(
+                "2.1.3",
+                "TicToc がメニーコア環境でスケールアップすることを観測した",
+                "TicToc scales up with the threads, on the cores here",
+                &[rises("R-10"), rises("U-5/R-5")],
+                Terms::new(&[Count::Aborted, Count::CpuUsPerTransaction]).cores(2),
+            ),
+            Claim::new(
+                "1.3",
+                "ログ先行書き込みが無い場合、TicToc の性能は 256 スレッドまでスケラアップした",
+                "without a log, TicToc is faster at 256 threads than at 128",
+                &[
+                    Statement::Grows("R-10", At::Threads(128), At::Threads(256)),
+                    Statement::Grows("U-5/R-5", At::Threads(128), At::Threads(256)),
                 ],
-                beside: ABORTS,
-                why_not: None,
-            },
-            Claim {
-                section: "2.1.3",
-                sentence: "R-10 ワークロードにおいてワーカー数が 64, 128, 192 を超えると急激に性能が低下している",
-                english: "R-10 drops by a tenth or more past 64, 128 and 192 workers",
-                cores_min: MANY_THREADS,
-                statements: &[Statement::DropsAfter {
-                    line: "R-10",
-                    threads: &[64, 128, 192],
-                }],
-                beside: &[Count::CpuUsPerTransaction],
-                why_not: None,
-            },
+                ABORT_TERMS.cores(MANY_THREADS),
+            ),
+            Claim::new(
+                "2.1.3",
+                "R-10 ワークロードにおいてワーカー数が 64, 128, 192 を超えると急激に性能が低下している",
+                "R-10 drops by a tenth or more past 64, 128 and 192 workers",
+                &[Statement::DropsAfter("R-10", &[64, 128, 192])],
+                Terms::new(&[Count::CpuUsPerTransaction]).cores(MANY_THREADS),
+            ),
         ],
         notes: &[RECORDS],
     },
@@ -262,42 +248,34 @@ pub(super) static FIGURES: &[Figure] = &[
         across: Across::Threads,
         value: Measure::Tps,
         claims: &[
-            Claim {
-                section: "4.1.2",
-                sentence: "ELR は約 1000 万 tps を上限に、ワーカー スレッドを増加させてもスループットが上昇しない",
-                english: "from 8 threads on (a number of ours), ELR does not rise with more (by a tenth at most)",
-                cores_min: MULTI,
-                statements: &[stops_rising(ELR_NO_GROUP, 8), stops_rising(ELR_GROUP, 8)],
-                beside: CONTENTION,
-                why_not: None,
-            },
-            Claim {
-                section: "4.1.2",
-                sentence: "NLR はスケールしていることが観察される",
-                english: "NLR scales",
-                cores_min: 2,
-                statements: &[rises(NLR_NO_GROUP), rises(NLR_GROUP)],
-                beside: CONTENTION,
-                why_not: None,
-            },
-            Claim {
-                section: "4.1.2",
-                sentence: "グループコミットを行わない場合に比べてスループットが高まっている",
-                english: "under NLR, groups raise the throughput",
-                cores_min: 2,
-                statements: &[order(&[NLR_GROUP, NLR_NO_GROUP])],
-                beside: CONTENTION,
-                why_not: None,
-            },
-            Claim {
-                section: "4.1.2",
-                sentence: "TT (ELR) + SWAL は他の提案手法に比べて性能が悪い",
-                english: "a single log is slower than all the others",
-                cores_min: 2,
-                statements: &[lowest(&[SINGLE])],
-                beside: CONTENTION,
-                why_not: Some(GROUPS_SAVE_WRITES),
-            },
+            Claim::new(
+                "4.1.2",
+                "ELR は約 1000 万 tps を上限に、ワーカー スレッドを増加させてもスループットが上昇しない",
+                "from 8 threads on (a number of ours), ELR does not rise with more (by a tenth at most)",
+                &[stops_rising(ELR_NO_GROUP, 8), stops_rising(ELR_GROUP, 8)],
+                TERMS.cores(MULTI),
+            ),
+            Claim::new(
+                "4.1.2",
+                "NLR はスケールしていることが観察される",
+                "NLR scales",
+                &[rises(NLR_NO_GROUP), rises(NLR_GROUP)],
+                TERMS.cores(2),
+            ),
+            Claim::new(
+                "4.1.2",
+                "グループコミットを行わない場合に比べてスループットが高まっている",
+                "under NLR, groups raise the throughput",
+                &[order(&[NLR_GROUP, NLR_NO_GROUP])],
+                TERMS.cores(2),
+            ),
+            Claim::new(
+                "4.1.2",
+                "TT (ELR) + SWAL は他の提案手法に比べて性能が悪い",
+                "a single log is slower than all the others",
+                &[lowest(&[SINGLE])],
+                TERMS.cores(2).unless(GROUPS_SAVE_WRITES),
+            ),
         ],
         notes: NOTES,
     },
@@ -311,56 +289,46 @@ pub(super) static FIGURES: &[Figure] = &[
         across: Across::Threads,
         value: Measure::Tps,
         claims: &[
-            Claim {
-                section: "4.1.3",
-                sentence: "ELR, NLR とともにスレッド数増加と共にスケールしている",
-                english: "ELR and NLR both scale with the threads",
-                cores_min: 2,
-                statements: &[
+            Claim::new(
+                "4.1.3",
+                "ELR, NLR とともにスレッド数増加と共にスケールしている",
+                "ELR and NLR both scale with the threads",
+                &[
                     rises(NLR_NO_GROUP),
                     rises(NLR_GROUP),
                     rises(ELR_NO_GROUP),
                     rises(ELR_GROUP),
                 ],
-                beside: CONTENTION,
-                why_not: None,
-            },
-            Claim {
-                section: "4.1.3",
-                sentence: "TT (NLR) + PWAL (Group) の性能が最も悪い",
-                english: "NLR with groups is the slowest",
-                cores_min: 2,
-                statements: &[lowest(&[NLR_GROUP])],
-                beside: CONTENTION,
-                why_not: Some(FEW_MEET_LOCKS),
-            },
-            Claim {
-                section: "4.1.3",
-                sentence: "TT (ELR) + PWAL (Group) の性能が最も良い",
-                english: "ELR with groups is the fastest",
-                cores_min: 2,
-                statements: &[highest(&[ELR_GROUP])],
-                beside: CONTENTION,
-                why_not: Some(FEW_MEET_LOCKS),
-            },
-            Claim {
-                section: "4.1.3",
-                sentence: "TT (ELR) + PWAL (Group) は TT (ELR) + PWAL (NoGroup) よりも高いスループットを示した",
-                english: "under ELR, groups raise the throughput",
-                cores_min: 2,
-                statements: &[order(&[ELR_GROUP, ELR_NO_GROUP])],
-                beside: CONTENTION,
-                why_not: None,
-            },
-            Claim {
-                section: "1.3",
-                sentence: "マルチコア環境においては ELR とグループコミットが TicToc の性能を改善する",
-                english: "ELR with groups is faster than NLR without",
-                cores_min: 2,
-                statements: &[order(&[ELR_GROUP, NLR_NO_GROUP])],
-                beside: CONTENTION,
-                why_not: None,
-            },
+                TERMS.cores(2),
+            ),
+            Claim::new(
+                "4.1.3",
+                "TT (NLR) + PWAL (Group) の性能が最も悪い",
+                "NLR with groups is the slowest",
+                &[lowest(&[NLR_GROUP])],
+                TERMS.cores(2).unless(FEW_MEET_LOCKS),
+            ),
+            Claim::new(
+                "4.1.3",
+                "TT (ELR) + PWAL (Group) の性能が最も良い",
+                "ELR with groups is the fastest",
+                &[highest(&[ELR_GROUP])],
+                TERMS.cores(2).unless(FEW_MEET_LOCKS),
+            ),
+            Claim::new(
+                "4.1.3",
+                "TT (ELR) + PWAL (Group) は TT (ELR) + PWAL (NoGroup) よりも高いスループットを示した",
+                "under ELR, groups raise the throughput",
+                &[order(&[ELR_GROUP, ELR_NO_GROUP])],
+                TERMS.cores(2),
+            ),
+            Claim::new(
+                "1.3",
+                "マルチコア環境においては ELR とグループコミットが TicToc の性能を改善する",
+                "ELR with groups is faster than NLR without",
+                &[order(&[ELR_GROUP, NLR_NO_GROUP])],
+                TERMS.cores(2),
+            ),
         ],
         notes: NOTES,
     },
@@ -374,69 +342,51 @@ pub(super) static FIGURES: &[Figure] = &[
         across: Across::Threads,
         value: Measure::Tps,
         claims: &[
-            Claim {
-                section: "4.1.4",
-                sentence: "はじめは TT (ELR) + PWAL (Group) が他の手法に比べて性能が高い",
-                english: "with the fewest threads, ELR with groups is the fastest",
-                cores_min: 1,
-                statements: &[Statement::Highest {
-                    lines: &[ELR_GROUP],
-                    at: At::Fewest,
-                }],
-                beside: CONTENTION,
-                why_not: Some(ONE_THREAD),
-            },
-            Claim {
-                section: "4.1.4",
-                sentence: "24 スレッドでは TT (NLR) + PWAL (NoGroup) が他の手法と比べて最も性能が高くなっている",
-                english: "at 24 threads, NLR without groups has become the fastest",
-                cores_min: MULTI,
-                statements: &[Statement::Crosses {
-                    line: NLR_NO_GROUP,
-                    at: At::Threads(MULTI),
-                }],
-                beside: CONTENTION,
-                why_not: None,
-            },
-            Claim {
-                section: "4.1.4",
-                sentence: "このワークロードでも 1000 万 tps に近づくと徐々に性能が劣化している",
-                english: "from 16 threads on (a number of ours), ELR does not rise with more (by a tenth at most)",
-                cores_min: MULTI,
-                statements: &[stops_rising(ELR_NO_GROUP, 16), stops_rising(ELR_GROUP, 16)],
-                beside: CONTENTION,
-                why_not: None,
-            },
-            Claim {
-                section: "4.1.4",
-                sentence: "NLR は…ワーカースレッド数増加と共にスケールし",
-                english: "NLR scales with the threads",
-                cores_min: 2,
-                statements: &[rises(NLR_NO_GROUP), rises(NLR_GROUP)],
-                beside: CONTENTION,
-                why_not: None,
-            },
-            Claim {
-                section: "4.1.4",
-                sentence: "TT (NLR) + PWAL (Group) は TT (NLR) + PWAL (NoGroup) に比べてスループットが低い",
-                english: "under NLR, groups lower the throughput",
-                cores_min: 2,
-                statements: &[order(&[NLR_NO_GROUP, NLR_GROUP])],
-                beside: CONTENTION,
-                why_not: Some(GROUPS_SAVE_MORE),
-            },
-            Claim {
-                section: "4.1.4",
-                sentence: "24 スレッド時に…スループットは NLR の方が高い",
-                english: "at 24 threads, without groups, NLR is faster than ELR",
-                cores_min: MULTI,
-                statements: &[Statement::Order {
-                    highest_first: &[NLR_NO_GROUP, ELR_NO_GROUP],
-                    at: At::Threads(MULTI),
-                }],
-                beside: CONTENTION,
-                why_not: None,
-            },
+            Claim::new(
+                "4.1.4",
+                "はじめは TT (ELR) + PWAL (Group) が他の手法に比べて性能が高い",
+                "with the fewest threads, ELR with groups is the fastest",
+                &[Statement::Highest(&[ELR_GROUP], At::Fewest)],
+                TERMS.unless(ONE_THREAD),
+            ),
+            Claim::new(
+                "4.1.4",
+                "24 スレッドでは TT (NLR) + PWAL (NoGroup) が他の手法と比べて最も性能が高くなっている",
+                "at 24 threads, NLR without groups has become the fastest",
+                &[Statement::Crosses(NLR_NO_GROUP, At::Threads(MULTI))],
+                TERMS.cores(MULTI),
+            ),
+            Claim::new(
+                "4.1.4",
+                "このワークロードでも 1000 万 tps に近づくと徐々に性能が劣化している",
+                "from 16 threads on (a number of ours), ELR does not rise with more (by a tenth at most)",
+                &[stops_rising(ELR_NO_GROUP, 16), stops_rising(ELR_GROUP, 16)],
+                TERMS.cores(MULTI),
+            ),
+            Claim::new(
+                "4.1.4",
+                "NLR は…ワーカースレッド数増加と共にスケールし",
+                "NLR scales with the threads",
+                &[rises(NLR_NO_GROUP), rises(NLR_GROUP)],
+                TERMS.cores(2),
+            ),
+            Claim::new(
+                "4.1.4",
+                "TT (NLR) + PWAL (Group) は TT (NLR) + PWAL (NoGroup) に比べてスループットが低い",
+                "under NLR, groups lower the throughput",
+                &[order(&[NLR_NO_GROUP, NLR_GROUP])],
+                TERMS.cores(2).unless(GROUPS_SAVE_MORE),
+            ),
+            Claim::new(
+                "4.1.4",
+                "24 スレッド時に…スループットは NLR の方が高い",
+                "at 24 threads, without groups, NLR is faster than ELR",
+                &[Statement::Order(
+                    &[NLR_NO_GROUP, ELR_NO_GROUP],
+                    At::Threads(MULTI),
+                )],
+                TERMS.cores(MULTI),
+            ),
         ],
         notes: NOTES,
     },
@@ -450,33 +400,23 @@ pub(super) static FIGURES: &[Figure] = &[
         across: Across::Threads,
         value: Measure::PaperAbortPercent,
         claims: &[
-            Claim {
-                section: "4.1.4",
-                sentence: "TT (NLR) + PWAL (Group) のアボート率が TT (NLR) + PWAL (NoGroup) のアボート率に比べて高い",
-                english: "under NLR, groups raise the rate of aborts",
-                cores_min: 2,
-                statements: &[order(&[NLR_GROUP, NLR_NO_GROUP])],
-                beside: ABORTS,
-                why_not: Some(FEW_MEET_ANY),
-            },
-            Claim {
-                section: "4.1.4",
-                sentence: "24 スレッド時に、ELR が NLR に対してアボート率が低くなっている",
-                english: "at 24 threads, ELR aborts less than NLR",
-                cores_min: MULTI,
-                statements: &[
-                    Statement::Order {
-                        highest_first: &[NLR_NO_GROUP, ELR_NO_GROUP],
-                        at: At::Threads(MULTI),
-                    },
-                    Statement::Order {
-                        highest_first: &[NLR_GROUP, ELR_GROUP],
-                        at: At::Threads(MULTI),
-                    },
+            Claim::new(
+                "4.1.4",
+                "TT (NLR) + PWAL (Group) のアボート率が TT (NLR) + PWAL (NoGroup) のアボート率に比べて高い",
+                "under NLR, groups raise the rate of aborts",
+                &[order(&[NLR_GROUP, NLR_NO_GROUP])],
+                ABORT_TERMS.cores(2).unless(FEW_MEET_ANY),
+            ),
+            Claim::new(
+                "4.1.4",
+                "24 スレッド時に、ELR が NLR に対してアボート率が低くなっている",
+                "at 24 threads, ELR aborts less than NLR",
+                &[
+                    Statement::Order(&[NLR_NO_GROUP, ELR_NO_GROUP], At::Threads(MULTI)),
+                    Statement::Order(&[NLR_GROUP, ELR_GROUP], At::Threads(MULTI)),
                 ],
-                beside: ABORTS,
-                why_not: None,
-            },
+                ABORT_TERMS.cores(MULTI),
+            ),
         ],
         notes: NOTES_OF_ABORTS,
     },
@@ -490,60 +430,41 @@ pub(super) static FIGURES: &[Figure] = &[
         across: Across::Threads,
         value: Measure::Tps,
         claims: &[
-            Claim {
-                section: "4.2.2",
-                sentence: "TT (NLR) + PWAL (NoGroup) の性能が最も良い",
-                english: "NLR without groups is the fastest",
-                cores_min: MANY,
-                statements: &[highest(&[NLR_NO_GROUP])],
-                beside: CONTENTION,
-                why_not: None,
-            },
-            Claim {
-                section: "4.2.2",
-                sentence: "TT (NLR) + PWAL (NoGroup) のピーク性能は TT (ELR) + PWAL (Group) と比べて 9.0 倍",
-                english: "at its peak, NLR without groups is 9.0 times as fast as ELR with groups (within a quarter)",
-                cores_min: MANY,
-                statements: &[Statement::RatioOfPeaks {
-                    upper: NLR_NO_GROUP,
-                    lower: ELR_GROUP,
-                    times: 9.0,
-                }],
-                beside: CONTENTION,
-                why_not: None,
-            },
-            Claim {
-                section: "4.2.2",
-                sentence: "TT (ELR) + PWAL (NoGroup) および TT (ELR) + PWAL (Group) が最も低い性能",
-                english: "ELR is the slowest, with groups or without",
-                cores_min: MANY,
-                statements: &[lowest(&[ELR_NO_GROUP, ELR_GROUP])],
-                beside: CONTENTION,
-                why_not: None,
-            },
-            Claim {
-                section: "4.2.2",
-                sentence: "10 スレッド以降でスループットが横ばいになっている",
-                english: "from 10 threads on, ELR is flat (within a tenth)",
-                cores_min: MANY,
-                statements: &[flat(ELR_NO_GROUP, 10), flat(ELR_GROUP, 10)],
-                beside: CONTENTION,
-                why_not: None,
-            },
-            Claim {
-                section: "4.2.2",
-                sentence: "TT (NLR) + PWAL (NoGroup) は TT (NLR) + PWAL (Group) に比べて 1.8 倍のスループット",
-                english: "under NLR, without groups it is 1.8 times as fast as with them (within a quarter)",
-                cores_min: MANY,
-                statements: &[Statement::Ratio {
-                    upper: NLR_NO_GROUP,
-                    lower: NLR_GROUP,
-                    at: At::Cores,
-                    times: 1.8,
-                }],
-                beside: CONTENTION,
-                why_not: None,
-            },
+            Claim::new(
+                "4.2.2",
+                "TT (NLR) + PWAL (NoGroup) の性能が最も良い",
+                "NLR without groups is the fastest",
+                &[highest(&[NLR_NO_GROUP])],
+                TERMS.cores(MANY),
+            ),
+            Claim::new(
+                "4.2.2",
+                "TT (NLR) + PWAL (NoGroup) のピーク性能は TT (ELR) + PWAL (Group) と比べて 9.0 倍",
+                "at its peak, NLR without groups is 9.0 times as fast as ELR with groups (within a quarter)",
+                &[Statement::RatioOfPeaks(NLR_NO_GROUP, ELR_GROUP, 9.0)],
+                TERMS.cores(MANY),
+            ),
+            Claim::new(
+                "4.2.2",
+                "TT (ELR) + PWAL (NoGroup) および TT (ELR) + PWAL (Group) が最も低い性能",
+                "ELR is the slowest, with groups or without",
+                &[lowest(&[ELR_NO_GROUP, ELR_GROUP])],
+                TERMS.cores(MANY),
+            ),
+            Claim::new(
+                "4.2.2",
+                "10 スレッド以降でスループットが横ばいになっている",
+                "from 10 threads on, ELR is flat (within a tenth)",
+                &[flat(ELR_NO_GROUP, 10), flat(ELR_GROUP, 10)],
+                TERMS.cores(MANY),
+            ),
+            Claim::new(
+                "4.2.2",
+                "TT (NLR) + PWAL (NoGroup) は TT (NLR) + PWAL (Group) に比べて 1.8 倍のスループット",
+                "under NLR, without groups it is 1.8 times as fast as with them (within a quarter)",
+                &[Statement::Ratio(NLR_NO_GROUP, NLR_GROUP, At::Cores, 1.8)],
+                TERMS.cores(MANY),
+            ),
         ],
         notes: NOTES,
     },
@@ -557,45 +478,37 @@ pub(super) static FIGURES: &[Figure] = &[
         across: Across::Threads,
         value: Measure::Tps,
         claims: &[
-            Claim {
-                section: "4.2.3",
-                sentence: "TT (NLR) + PWAL (Group) の性能が最も悪い",
-                english: "NLR with groups is the slowest",
-                cores_min: MANY,
-                statements: &[lowest(&[NLR_GROUP])],
-                beside: CONTENTION,
-                why_not: None,
-            },
-            Claim {
-                section: "4.2.3",
-                sentence: "TT (ELR) + PWAL (NoGroup) および TT (ELR) + PWAL (Group) は 150 スレッド以降でスケールアップが観測されない",
-                english: "from 150 threads on, ELR does not rise with more (by a tenth at most)",
-                cores_min: MANY_THREADS,
-                statements: &[
+            Claim::new(
+                "4.2.3",
+                "TT (NLR) + PWAL (Group) の性能が最も悪い",
+                "NLR with groups is the slowest",
+                &[lowest(&[NLR_GROUP])],
+                TERMS.cores(MANY),
+            ),
+            Claim::new(
+                "4.2.3",
+                "TT (ELR) + PWAL (NoGroup) および TT (ELR) + PWAL (Group) は 150 スレッド以降でスケールアップが観測されない",
+                "from 150 threads on, ELR does not rise with more (by a tenth at most)",
+                &[
                     stops_rising(ELR_NO_GROUP, 150),
                     stops_rising(ELR_GROUP, 150),
                 ],
-                beside: CONTENTION,
-                why_not: None,
-            },
-            Claim {
-                section: "4.2.3",
-                sentence: "TT (NLR) + PWAL (NoGroup) の性能が最も良い",
-                english: "NLR without groups is the fastest",
-                cores_min: MANY,
-                statements: &[highest(&[NLR_NO_GROUP])],
-                beside: CONTENTION,
-                why_not: None,
-            },
-            Claim {
-                section: "1.3",
-                sentence: "ELR とグループコミットの適用が TicToc の性能を劣化させる",
-                english: "ELR with groups is slower than NLR without",
-                cores_min: MANY,
-                statements: &[order(&[NLR_NO_GROUP, ELR_GROUP])],
-                beside: CONTENTION,
-                why_not: None,
-            },
+                TERMS.cores(MANY_THREADS),
+            ),
+            Claim::new(
+                "4.2.3",
+                "TT (NLR) + PWAL (NoGroup) の性能が最も良い",
+                "NLR without groups is the fastest",
+                &[highest(&[NLR_NO_GROUP])],
+                TERMS.cores(MANY),
+            ),
+            Claim::new(
+                "1.3",
+                "ELR とグループコミットの適用が TicToc の性能を劣化させる",
+                "ELR with groups is slower than NLR without",
+                &[order(&[NLR_NO_GROUP, ELR_GROUP])],
+                TERMS.cores(MANY),
+            ),
         ],
         notes: NOTES,
     },
@@ -609,50 +522,34 @@ pub(super) static FIGURES: &[Figure] = &[
         across: Across::Threads,
         value: Measure::Tps,
         claims: &[
-            Claim {
-                section: "4.2.4",
-                sentence: "スレッド数が増加するにしたがって TT (NLR) + PWAL (NoGroup) の性能が他の手法を上回る",
-                english: "as threads are added, NLR without groups overtakes the others",
-                cores_min: MANY,
-                statements: &[Statement::Crosses {
-                    line: NLR_NO_GROUP,
-                    at: At::Cores,
-                }],
-                beside: CONTENTION,
-                why_not: None,
-            },
-            Claim {
-                section: "4.2.4",
-                sentence: "TT (NLR) + PWAL (NoGroup) は TT (ELR) + PWAL (Group) に比べて 1.3 倍のスループット",
-                english: "NLR without groups is 1.3 times as fast as ELR with groups (within a quarter)",
-                cores_min: MANY,
-                statements: &[Statement::Ratio {
-                    upper: NLR_NO_GROUP,
-                    lower: ELR_GROUP,
-                    at: At::Cores,
-                    times: 1.3,
-                }],
-                beside: CONTENTION,
-                why_not: None,
-            },
-            Claim {
-                section: "4.2.4",
-                sentence: "TT (NLR) + PWAL (Group) の性能が最も悪い",
-                english: "NLR with groups is the slowest",
-                cores_min: MANY,
-                statements: &[lowest(&[NLR_GROUP])],
-                beside: CONTENTION,
-                why_not: None,
-            },
-            Claim {
-                section: "6",
-                sentence: "3 種類のワークロードすべてにおいて、ELRとグループコミットを用いない手法が最高性能を示した",
-                english: "in this workload of the three (the others: figures 10 and 11), NLR without groups is the fastest",
-                cores_min: MANY,
-                statements: &[highest(&[NLR_NO_GROUP])],
-                beside: CONTENTION,
-                why_not: None,
-            },
+            Claim::new(
+                "4.2.4",
+                "スレッド数が増加するにしたがって TT (NLR) + PWAL (NoGroup) の性能が他の手法を上回る",
+                "as threads are added, NLR without groups overtakes the others",
+                &[Statement::Crosses(NLR_NO_GROUP, At::Cores)],
+                TERMS.cores(MANY),
+            ),
+            Claim::new(
+                "4.2.4",
+                "TT (NLR) + PWAL (NoGroup) は TT (ELR) + PWAL (Group) に比べて 1.3 倍のスループット",
+                "NLR without groups is 1.3 times as fast as ELR with groups (within a quarter)",
+                &[Statement::Ratio(NLR_NO_GROUP, ELR_GROUP, At::Cores, 1.3)],
+                TERMS.cores(MANY),
+            ),
+            Claim::new(
+                "4.2.4",
+                "TT (NLR) + PWAL (Group) の性能が最も悪い",
+                "NLR with groups is the slowest",
+                &[lowest(&[NLR_GROUP])],
+                TERMS.cores(MANY),
+            ),
+            Claim::new(
+                "6",
+                "3 種類のワークロードすべてにおいて、ELRとグループコミットを用いない手法が最高性能を示した",
+                "in this workload of the three (the others: figures 10 and 11), NLR without groups is the fastest",
+                &[highest(&[NLR_NO_GROUP])],
+                TERMS.cores(MANY),
+            ),
         ],
         notes: NOTES,
     },
@@ -665,15 +562,13 @@ pub(super) static FIGURES: &[Figure] = &[
         lines: FOUR_U5R5,
         across: Across::Threads,
         value: Measure::PaperAbortPercent,
-        claims: &[Claim {
-            section: "4.2.4",
-            sentence: "他の手法に比べてこの手法 (TT (NLR) + PWAL (Group)) のアボート率が高い",
-            english: "NLR with groups aborts more than the others",
-            cores_min: MANY,
-            statements: &[highest(&[NLR_GROUP])],
-            beside: ABORTS,
-            why_not: None,
-        }],
+        claims: &[Claim::new(
+            "4.2.4",
+            "他の手法に比べてこの手法 (TT (NLR) + PWAL (Group)) のアボート率が高い",
+            "NLR with groups aborts more than the others",
+            &[highest(&[NLR_GROUP])],
+            ABORT_TERMS.cores(MANY),
+        )],
         notes: NOTES_OF_ABORTS,
     },
 ];

@@ -80,9 +80,9 @@ pub(crate) fn judge(claim: &Claim, points: &Points) -> Judged {
             .statements
             .iter()
             .filter_map(|statement| match *statement {
-                Statement::About { line, at, .. }
-                | Statement::Below { line, at, .. }
-                | Statement::Over { line, at, .. } => {
+                Statement::About(line, at, ..)
+                | Statement::Below(line, at, ..)
+                | Statement::Over(line, at, ..) => {
                     let at = points.threads_at(at)?;
                     Some(format!(
                         "; here: {}",

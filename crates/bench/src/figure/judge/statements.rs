@@ -10,92 +10,75 @@ use super::{
 impl Evidence {
     pub(super) fn look_at(&mut self, statement: Statement, points: &Points) -> Result<(), Missing> {
         match statement {
-            Statement::Highest { lines, at } => {
+            Statement::Highest(lines, at) => {
                 self.against_the_rest(lines, threads_at(at, points)?, points, |one, rest| {
                     (one, rest)
                 })
             }
-            Statement::Lowest { lines, at } => {
+            Statement::Lowest(lines, at) => {
                 self.against_the_rest(lines, threads_at(at, points)?, points, |one, rest| {
                     (rest, one)
                 })
             }
-            Statement::Order { highest_first, at } => {
+            Statement::Order(highest_first, at) => {
                 self.order(highest_first, threads_at(at, points)?, points)
             }
-            Statement::OrderEverywhere { highest_first } => {
+            Statement::OrderEverywhere(highest_first) => {
                 threads_at(At::Fewest, points)?;
                 let mut threads = points.threads().into_iter();
                 threads.try_for_each(|threads| self.order(highest_first, threads, points))
             }
-            Statement::Rises { line, up_to } => self.rises(line, up_to, points),
-            Statement::Falls { line, from } => self.falls(line, from, points),
-            Statement::Climbs { line, from } => self.climbs(line, from, points),
-            Statement::Linear {
-                line,
-                r_squared_min,
-            } => self.linear(line, r_squared_min, points),
-            Statement::SmallIntercept { line } => self.small_intercept(line, points),
-            Statement::NoDearer { line } => self.no_dearer(line, points),
-            Statement::About { line, at, value } => {
+            Statement::Rises(line, up_to) => self.rises(line, up_to, points),
+            Statement::Falls(line, from) => self.falls(line, from, points),
+            Statement::Climbs(line, from) => self.climbs(line, from, points),
+            Statement::Linear(line, r_squared_min) => self.linear(line, r_squared_min, points),
+            Statement::SmallIntercept(line) => self.small_intercept(line, points),
+            Statement::NoDearer(line) => self.no_dearer(line, points),
+            Statement::About(line, at, value) => {
                 let found = self.value_at(line, at, points)?;
                 self.at_most(Spread::exactly(value / NEAR), found);
                 self.at_most(found, Spread::exactly(value * NEAR));
                 Ok(())
             }
-            Statement::Below { line, at, value } => {
+            Statement::Below(line, at, value) => {
                 let found = self.value_at(line, at, points)?;
                 self.above(Spread::exactly(value), found);
                 Ok(())
             }
-            Statement::Over { line, at, value } => {
+            Statement::Over(line, at, value) => {
                 let found = self.value_at(line, at, points)?;
                 self.above(found, Spread::exactly(value));
                 Ok(())
             }
-            Statement::Grows { line, from, to } => self.changes(line, (to, from), points).map(drop),
-            Statement::GrowsLittle { line, from, to } => {
+            Statement::Grows(line, from, to) => self.changes(line, (to, from), points).map(drop),
+            Statement::GrowsLittle(line, from, to) => {
                 let (upper, lower) = self.changes(line, (to, from), points)?;
                 self.at_most(upper, lower.times(LITTLE));
                 Ok(())
             }
-            Statement::StopsRising { line, from } => self.levels(line, from, points).map(drop),
-            Statement::Flat { line, from } => self.flat(line, from, points),
-            Statement::DropsAfter { line, threads } => self.drops_after(line, threads, points),
-            Statement::Ratio {
-                upper,
-                lower,
-                at,
-                times,
-            } => {
+            Statement::StopsRising(line, from) => self.levels(line, from, points).map(drop),
+            Statement::Flat(line, from) => self.flat(line, from, points),
+            Statement::DropsAfter(line, threads) => self.drops_after(line, threads, points),
+            Statement::Ratio(upper, lower, at, times) => {
                 let threads = threads_at(at, points)?;
                 let high = point(upper, threads, points)?;
                 let low = point(lower, threads, points)?;
                 self.multiple((upper, high), (lower, low), times);
                 Ok(())
             }
-            Statement::RatioOfPeaks {
-                upper,
-                lower,
-                times,
-            } => {
+            Statement::RatioOfPeaks(upper, lower, times) => {
                 let high = peak(upper, points)?;
                 self.multiple((upper, high), (lower, peak(lower, points)?), times);
                 Ok(())
             }
-            Statement::Crosses { line, at } => self.crosses(line, at, points),
-            Statement::RatiosShrink { pairs, at } => self.ratios_shrink(pairs, at, points),
-            Statement::RatioShrinks {
-                upper,
-                lower,
-                from,
-                to,
-            } => self.ratio_shrinks((upper, lower), (from, to), points),
-            Statement::GainsOrder {
-                most_first,
-                from,
-                to,
-            } => self.gains_order(most_first, (from, to), points),
+            Statement::Crosses(line, at) => self.crosses(line, at, points),
+            Statement::RatiosShrink(pairs, at) => self.ratios_shrink(pairs, at, points),
+            Statement::RatioShrinks(upper, lower, from, to) => {
+                self.ratio_shrinks((upper, lower), (from, to), points)
+            }
+            Statement::GainsOrder(most_first, from, to) => {
+                self.gains_order(most_first, (from, to), points)
+            }
         }
     }
 

@@ -1,5 +1,6 @@
 //! Every statement is tested as holding, failing and not testable.
 
+use super::super::claim::Terms;
 use super::*;
 
 const UP: &str = "up";
@@ -28,15 +29,7 @@ fn points() -> Points {
 }
 
 fn claim(cores_min: u16, statements: &'static [Statement]) -> Claim {
-    Claim {
-        section: "1",
-        sentence: "…",
-        english: "…",
-        cores_min,
-        statements,
-        beside: &[],
-        why_not: None,
-    }
+    Claim::new("1", "…", "…", statements, Terms::new(&[]).cores(cores_min))
 }
 
 /// The statements hold and fail as expected, by more than the variation of the runs.
@@ -65,28 +58,13 @@ fn decided(holds: &'static [Statement], fails: &'static [Statement]) {
 fn the_highest_is_above_every_other() {
     decided(
         &[
-            Statement::Highest {
-                lines: &[UP],
-                at: At::Cores,
-            },
-            Statement::Highest {
-                lines: &[UP, FLAT_LINE],
-                at: At::Most,
-            },
-            Statement::Highest {
-                lines: &[DOWN],
-                at: At::Fewest,
-            },
+            Statement::Highest(&[UP], At::Cores),
+            Statement::Highest(&[UP, FLAT_LINE], At::Most),
+            Statement::Highest(&[DOWN], At::Fewest),
         ],
         &[
-            Statement::Highest {
-                lines: &[UP],
-                at: At::Fewest,
-            },
-            Statement::Highest {
-                lines: &[UP, DOWN],
-                at: At::Cores,
-            },
+            Statement::Highest(&[UP], At::Fewest),
+            Statement::Highest(&[UP, DOWN], At::Cores),
         ],
     );
 }
@@ -95,24 +73,12 @@ fn the_highest_is_above_every_other() {
 fn the_lowest_is_below_every_other() {
     decided(
         &[
-            Statement::Lowest {
-                lines: &[DOWN],
-                at: At::Cores,
-            },
-            Statement::Lowest {
-                lines: &[UP, FLAT_LINE],
-                at: At::Fewest,
-            },
+            Statement::Lowest(&[DOWN], At::Cores),
+            Statement::Lowest(&[UP, FLAT_LINE], At::Fewest),
         ],
         &[
-            Statement::Lowest {
-                lines: &[FLAT_LINE],
-                at: At::Cores,
-            },
-            Statement::Lowest {
-                lines: &[UP, FLAT_LINE],
-                at: At::Threads(4),
-            },
+            Statement::Lowest(&[FLAT_LINE], At::Cores),
+            Statement::Lowest(&[UP, FLAT_LINE], At::Threads(4)),
         ],
     );
 }
@@ -121,23 +87,12 @@ fn the_lowest_is_below_every_other() {
 fn an_order_is_one_above_the_next() {
     decided(
         &[
-            Statement::Order {
-                highest_first: &[UP, FLAT_LINE, DOWN],
-                at: At::Cores,
-            },
-            Statement::Order {
-                highest_first: &[DOWN, UP],
-                at: At::Threads(1),
-            },
+            Statement::Order(&[UP, FLAT_LINE, DOWN], At::Cores),
+            Statement::Order(&[DOWN, UP], At::Threads(1)),
         ],
         &[
-            Statement::Order {
-                highest_first: &[UP, DOWN, FLAT_LINE],
-                at: At::Cores,
-            },
-            Statement::OrderEverywhere {
-                highest_first: &[UP, DOWN],
-            },
+            Statement::Order(&[UP, DOWN, FLAT_LINE], At::Cores),
+            Statement::OrderEverywhere(&[UP, DOWN]),
         ],
     );
 }
@@ -146,35 +101,14 @@ fn an_order_is_one_above_the_next() {
 fn rising_is_stepwise_and_growing_is_end_to_end() {
     decided(
         &[
-            Statement::Rises {
-                line: UP,
-                up_to: At::Cores,
-            },
-            Statement::Grows {
-                line: UP,
-                from: At::Fewest,
-                to: At::Most,
-            },
-            Statement::Grows {
-                line: FLAT_LINE,
-                from: At::Threads(1),
-                to: At::Threads(2),
-            },
+            Statement::Rises(UP, At::Cores),
+            Statement::Grows(UP, At::Fewest, At::Most),
+            Statement::Grows(FLAT_LINE, At::Threads(1), At::Threads(2)),
         ],
         &[
-            Statement::Rises {
-                line: UP,
-                up_to: At::Most,
-            },
-            Statement::Rises {
-                line: DOWN,
-                up_to: At::Threads(2),
-            },
-            Statement::Grows {
-                line: UP,
-                from: At::Cores,
-                to: At::Most,
-            },
+            Statement::Rises(UP, At::Most),
+            Statement::Rises(DOWN, At::Threads(2)),
+            Statement::Grows(UP, At::Cores, At::Most),
         ],
     );
 }
@@ -183,33 +117,15 @@ fn rising_is_stepwise_and_growing_is_end_to_end() {
 fn falling_reaches_the_end_and_a_drop_the_next_step() {
     decided(
         &[
-            Statement::Falls {
-                line: DOWN,
-                from: At::Threads(2),
-            },
-            Statement::Falls {
-                line: UP,
-                from: At::Cores,
-            },
-            Statement::DropsAfter {
-                line: DOWN,
-                threads: &[1, 2],
-            },
+            Statement::Falls(DOWN, At::Threads(2)),
+            Statement::Falls(UP, At::Cores),
+            Statement::DropsAfter(DOWN, &[1, 2]),
         ],
         &[
             // It drops by less than a tenth.
-            Statement::DropsAfter {
-                line: FLAT_LINE,
-                threads: &[2],
-            },
-            Statement::Falls {
-                line: UP,
-                from: At::Threads(2),
-            },
-            Statement::DropsAfter {
-                line: FLAT_LINE,
-                threads: &[1, 2],
-            },
+            Statement::DropsAfter(FLAT_LINE, &[2]),
+            Statement::Falls(UP, At::Threads(2)),
+            Statement::DropsAfter(FLAT_LINE, &[1, 2]),
         ],
     );
 }
@@ -218,33 +134,21 @@ fn falling_reaches_the_end_and_a_drop_the_next_step() {
 fn only_falling_lines_stop_rising() {
     decided(
         &[
-            Statement::StopsRising {
-                line: FLAT_LINE,
-                from: 1,
-            },
-            Statement::StopsRising {
-                line: DOWN,
-                from: 1,
-            },
-            Statement::Flat {
-                line: FLAT_LINE,
-                from: 1,
-            },
+            Statement::StopsRising(FLAT_LINE, 1),
+            Statement::StopsRising(DOWN, 1),
+            Statement::Flat(FLAT_LINE, 1),
         ],
         &[
-            Statement::StopsRising { line: UP, from: 2 },
-            Statement::Flat { line: UP, from: 2 },
-            Statement::Flat {
-                line: DOWN,
-                from: 1,
-            },
+            Statement::StopsRising(UP, 2),
+            Statement::Flat(UP, 2),
+            Statement::Flat(DOWN, 1),
         ],
     );
 }
 
 #[test]
 fn growing_little_is_by_a_quarter_at_most() {
-    let little = |line, from, to| Statement::GrowsLittle { line, from, to };
+    let little = |line, from, to| Statement::GrowsLittle(line, from, to);
     let (one, two) = (At::Threads(1), At::Threads(2));
     decided(
         Box::leak(Box::new([little(FLAT_LINE, one, two)])),
@@ -260,13 +164,7 @@ fn a_line_that_rises_on_the_way_does_not_fall() {
         let all = at.map(|(threads, value)| (UP, threads, near(value)));
         Points::new(4, vec![UP], all.collect())
     };
-    let falls = claim(
-        1,
-        &[Statement::Falls {
-            line: UP,
-            from: At::Threads(2),
-        }],
-    );
+    let falls = claim(1, &[Statement::Falls(UP, At::Threads(2))]);
     for (values, verdict) in [
         ([60.0, 55.0, 58.0, 40.0], Verdict::Holds),
         ([60.0, 84.0, 70.0, 50.0], Verdict::DoesNotHold),
@@ -280,22 +178,8 @@ fn a_line_that_rises_on_the_way_does_not_fall() {
 #[test]
 fn one_run_of_a_deciding_point_is_not_judged() {
     let once = |number| Spread::of(vec![number]).unwrap();
-    let order = claim(
-        1,
-        &[Statement::Order {
-            highest_first: &[UP, DOWN],
-            at: At::Threads(1),
-        }],
-    );
-    let ratio = claim(
-        1,
-        &[Statement::Ratio {
-            upper: UP,
-            lower: DOWN,
-            at: At::Threads(1),
-            times: 2.0,
-        }],
-    );
+    let order = claim(1, &[Statement::Order(&[UP, DOWN], At::Threads(1))]);
+    let ratio = claim(1, &[Statement::Ratio(UP, DOWN, At::Threads(1), 2.0)]);
     for (up, verdict) in [(once(2.0), Verdict::NotJudged), (near(2.0), Verdict::Holds)] {
         // Points that do not decide may have one run.
         let all = vec![(UP, 1, up), (DOWN, 1, near(1.0)), (FLAT_LINE, 1, once(9.0))];
@@ -310,12 +194,7 @@ fn one_run_of_a_deciding_point_is_not_judged() {
 
 #[test]
 fn a_claim_that_compares_nothing_does_not_hold() {
-    let alone = claim(
-        1,
-        &[Statement::OrderEverywhere {
-            highest_first: &[FLAT_LINE],
-        }],
-    );
+    let alone = claim(1, &[Statement::OrderEverywhere(&[FLAT_LINE])]);
     assert_eq!(judge(&alone, &points()).verdict, Verdict::NotTestable);
 }
 
@@ -323,50 +202,17 @@ fn a_claim_that_compares_nothing_does_not_hold() {
 fn ratios_are_as_claimed_within_a_quarter_both_ways() {
     decided(
         &[
-            Statement::Ratio {
-                upper: UP,
-                lower: DOWN,
-                at: At::Threads(8),
-                times: 2.4,
-            },
-            Statement::RatioOfPeaks {
-                upper: UP,
-                lower: FLAT_LINE,
-                times: 2.1,
-            },
-            Statement::RatiosShrink {
-                pairs: &[(UP, DOWN), (UP, FLAT_LINE), (UP, UP)],
-                at: At::Cores,
-            },
+            Statement::Ratio(UP, DOWN, At::Threads(8), 2.4),
+            Statement::RatioOfPeaks(UP, FLAT_LINE, 2.1),
+            Statement::RatiosShrink(&[(UP, DOWN), (UP, FLAT_LINE), (UP, UP)], At::Cores),
         ],
         &[
-            Statement::Ratio {
-                upper: UP,
-                lower: DOWN,
-                at: At::Threads(8),
-                times: 3.2,
-            },
+            Statement::Ratio(UP, DOWN, At::Threads(8), 3.2),
             // A ratio above the claimed one does not confirm it.
-            Statement::Ratio {
-                upper: UP,
-                lower: DOWN,
-                at: At::Threads(8),
-                times: 1.9,
-            },
-            Statement::RatioOfPeaks {
-                upper: UP,
-                lower: DOWN,
-                times: 0.8,
-            },
-            Statement::RatioOfPeaks {
-                upper: UP,
-                lower: DOWN,
-                times: 1.5,
-            },
-            Statement::RatiosShrink {
-                pairs: &[(UP, FLAT_LINE), (UP, DOWN)],
-                at: At::Cores,
-            },
+            Statement::Ratio(UP, DOWN, At::Threads(8), 1.9),
+            Statement::RatioOfPeaks(UP, DOWN, 0.8),
+            Statement::RatioOfPeaks(UP, DOWN, 1.5),
+            Statement::RatiosShrink(&[(UP, FLAT_LINE), (UP, DOWN)], At::Cores),
         ],
     );
 }
@@ -374,19 +220,10 @@ fn ratios_are_as_claimed_within_a_quarter_both_ways() {
 #[test]
 fn a_line_that_crosses_was_not_the_highest_before() {
     decided(
-        &[Statement::Crosses {
-            line: UP,
-            at: At::Cores,
-        }],
+        &[Statement::Crosses(UP, At::Cores)],
         &[
-            Statement::Crosses {
-                line: DOWN,
-                at: At::Threads(2),
-            },
-            Statement::Crosses {
-                line: UP,
-                at: At::Threads(2),
-            },
+            Statement::Crosses(DOWN, At::Threads(2)),
+            Statement::Crosses(UP, At::Threads(2)),
         ],
     );
 }
@@ -394,16 +231,16 @@ fn a_line_that_crosses_was_not_the_highest_before() {
 #[test]
 fn gains_are_from_one_number_of_threads_to_the_other() {
     decided(
-        &[Statement::GainsOrder {
-            most_first: &[UP, FLAT_LINE, DOWN],
-            from: At::Fewest,
-            to: At::Most,
-        }],
-        &[Statement::GainsOrder {
-            most_first: &[DOWN, UP],
-            from: At::Threads(2),
-            to: At::Cores,
-        }],
+        &[Statement::GainsOrder(
+            &[UP, FLAT_LINE, DOWN],
+            At::Fewest,
+            At::Most,
+        )],
+        &[Statement::GainsOrder(
+            &[DOWN, UP],
+            At::Threads(2),
+            At::Cores,
+        )],
     );
 }
 
@@ -412,23 +249,12 @@ fn what_was_not_measured_decides_nothing() {
     let all = points();
     for (statement, needs) in [
         (
-            Statement::Highest {
-                lines: &[UP],
-                at: At::Threads(24),
-            },
+            Statement::Highest(&[UP], At::Threads(24)),
             "needs --threads 24",
         ),
+        (Statement::StopsRising(UP, 5), "at more than one of 5 to 4"),
         (
-            Statement::StopsRising { line: UP, from: 5 },
-            "at more than one of 5 to 4",
-        ),
-        (
-            Statement::Ratio {
-                upper: UP,
-                lower: "other",
-                at: At::Most,
-                times: 1.0,
-            },
+            Statement::Ratio(UP, "other", At::Most, 1.0),
             "needs other at --threads 8",
         ),
     ] {
@@ -438,22 +264,9 @@ fn what_was_not_measured_decides_nothing() {
         assert!(judged.found.contains(needs), "{judged:?}");
     }
     let alone = Points::new(4, vec![UP], vec![(UP, 8, near(1.0))]);
-    let rises = claim(
-        1,
-        &[Statement::Rises {
-            line: UP,
-            up_to: At::Cores,
-        }],
-    );
+    let rises = claim(1, &[Statement::Rises(UP, At::Cores)]);
     assert_eq!(judge(&rises, &alone).found, "needs --threads 4");
-    let grows = claim(
-        1,
-        &[Statement::Grows {
-            line: UP,
-            from: At::Most,
-            to: At::Most,
-        }],
-    );
+    let grows = claim(1, &[Statement::Grows(UP, At::Most, At::Most)]);
     assert_eq!(judge(&grows, &alone).verdict, Verdict::NotTestable);
 }
 
@@ -464,10 +277,7 @@ fn runs_that_overlap_are_named() {
     let wide = |low, high| Spread::of(vec![low, high]).unwrap();
     let one = vec![(UP, 1, wide(9.0, 13.0)), (FLAT_LINE, 1, wide(8.0, 12.0))];
     let points = Points::new(1, vec![UP, FLAT_LINE], one);
-    let order = |highest_first| Statement::Order {
-        highest_first,
-        at: At::Fewest,
-    };
+    let order = |highest_first| Statement::Order(highest_first, At::Fewest);
     for (highest_first, verdict) in [
         (&[UP, FLAT_LINE], Verdict::Holds),
         (&[FLAT_LINE, UP], Verdict::DoesNotHold),
@@ -476,13 +286,7 @@ fn runs_that_overlap_are_named() {
         let judged = judge(&claim(1, statements), &points);
         assert_eq!((judged.verdict, judged.within_spread()), (verdict, true));
     }
-    let clear = claim(
-        1,
-        &[Statement::Highest {
-            lines: &[UP],
-            at: At::Cores,
-        }],
-    );
+    let clear = claim(1, &[Statement::Highest(&[UP], At::Cores)]);
     assert!(!judge(&clear, &self::points()).within_spread());
     let mixed = vec![
         (UP, 1, wide(9.0, 13.0)),
@@ -501,10 +305,7 @@ fn climbing_allows_a_tenth() {
         let places = [1, 2, 4, 8].into_iter().zip(values);
         let spreads = places.map(|(place, value)| (UP, place, near(value)));
         let points = Points::new(4, vec![UP], spreads.collect());
-        let statements: &'static [Statement] = &[Statement::Climbs {
-            line: UP,
-            from: At::Fewest,
-        }];
+        let statements: &'static [Statement] = &[Statement::Climbs(UP, At::Fewest)];
         judge(&claim(1, statements), &points).verdict
     };
     assert_eq!(verdict([10.0, 20.0, 19.0, 18.0]), Verdict::Holds);
@@ -514,11 +315,7 @@ fn climbing_allows_a_tenth() {
 
 #[test]
 fn a_value_is_found_within_a_quarter() {
-    let about = |value| Statement::About {
-        line: FLAT_LINE,
-        at: At::Fewest,
-        value,
-    };
+    let about = |value| Statement::About(FLAT_LINE, At::Fewest, value);
     decided(
         Box::leak(Box::new([about(24.0)])),
         Box::leak(Box::new([about(26.0)])),
@@ -528,8 +325,8 @@ fn a_value_is_found_within_a_quarter() {
 #[test]
 fn a_value_may_have_a_limit() {
     let (line, at) = (UP, At::Most);
-    let below = |value| Statement::Below { line, at, value };
-    let over = |value| Statement::Over { line, at, value };
+    let below = |value| Statement::Below(line, at, value);
+    let over = |value| Statement::Over(line, at, value);
     decided(
         Box::leak(Box::new([below(31.0), over(29.0)])),
         Box::leak(Box::new([below(29.0), over(31.0)])),
@@ -538,12 +335,7 @@ fn a_value_may_have_a_limit() {
 
 #[test]
 fn lines_approach_each_other_if_their_ratio_shrinks() {
-    let shrinks = |upper, lower| Statement::RatioShrinks {
-        upper,
-        lower,
-        from: At::Fewest,
-        to: At::Cores,
-    };
+    let shrinks = |upper, lower| Statement::RatioShrinks(upper, lower, At::Fewest, At::Cores);
     decided(
         Box::leak(Box::new([shrinks(DOWN, FLAT_LINE), shrinks(DOWN, UP)])),
         Box::leak(Box::new([shrinks(FLAT_LINE, DOWN), shrinks(UP, DOWN)])),
@@ -552,11 +344,7 @@ fn lines_approach_each_other_if_their_ratio_shrinks() {
 
 #[test]
 fn a_line_without_points_is_what_is_needed() {
-    let statements: &'static [Statement] = &[Statement::Over {
-        line: "30 workers",
-        at: At::Most,
-        value: 90.0,
-    }];
+    let statements: &'static [Statement] = &[Statement::Over("30 workers", At::Most, 90.0)];
     let points = points().along("seconds", Vec::new());
     let judged = judge(&claim(1, statements), &points);
     assert_eq!(judged.verdict, Verdict::NotTestable);
@@ -565,11 +353,7 @@ fn a_line_without_points_is_what_is_needed() {
 
 #[test]
 fn what_needs_more_cores_shows_what_was_measured() {
-    let statements: &'static [Statement] = &[Statement::About {
-        line: FLAT_LINE,
-        at: At::Fewest,
-        value: 6.3,
-    }];
+    let statements: &'static [Statement] = &[Statement::About(FLAT_LINE, At::Fewest, 6.3)];
     let judged = judge(&claim(128, statements), &points());
     assert_eq!(judged.verdict, Verdict::NotTestable);
     assert_eq!(judged.found, "needs >= 128 cores; here: flat: 20.0 at 1");
@@ -595,12 +379,9 @@ fn contention_shows_in_the_shape_of_the_line() {
     let verdicts = |value| {
         let points = over_rates(value);
         let statements: [&'static [Statement]; 3] = [
-            &[Statement::Linear {
-                line: UP,
-                r_squared_min: 0.98,
-            }],
-            &[Statement::SmallIntercept { line: UP }],
-            &[Statement::NoDearer { line: UP }],
+            &[Statement::Linear(UP, 0.98)],
+            &[Statement::SmallIntercept(UP)],
+            &[Statement::NoDearer(UP)],
         ];
         statements.map(|statements| judge(&claim(1, statements), &points).verdict)
     };
@@ -612,10 +393,7 @@ fn contention_shows_in_the_shape_of_the_line() {
 
 #[test]
 fn a_line_of_few_points_is_not_fitted() {
-    let statements: &'static [Statement] = &[Statement::Linear {
-        line: UP,
-        r_squared_min: 0.98,
-    }];
+    let statements: &'static [Statement] = &[Statement::Linear(UP, 0.98)];
     let judged = judge(&claim(1, statements), &points());
     assert_eq!(judged.verdict, Verdict::NotTestable);
     assert_eq!(judged.found, "needs up at more --threads");
