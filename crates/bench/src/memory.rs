@@ -92,25 +92,18 @@ struct MemoryRow {
 }
 
 impl Row for MemoryRow {
-    const HEADINGS: &'static [&'static str] = &[
-        "what",
-        "spec",
-        "ops",
-        "seconds",
-        "rss_mb",
-        "growth_mb",
-        "x_payload",
-    ];
-
-    fn cells(&self) -> Vec<Cell> {
+    fn cells(&self) -> Vec<(&'static str, Cell)> {
         vec![
-            Cell::key(self.what.name()),
-            Cell::key(&self.spec),
-            Cell::key(self.ops),
-            Cell::measure(self.seconds),
-            Cell::measure(self.rss_bytes as f64 / 1e6),
-            Cell::measure(self.growth_bytes.map(|bytes| bytes as f64 / 1e6)),
-            Cell::measure(self.bytes_per_payload_byte),
+            ("what", Cell::key(self.what.name())),
+            ("spec", Cell::key(&self.spec)),
+            ("ops", Cell::key(self.ops)),
+            ("seconds", Cell::measure(self.seconds)),
+            ("rss_mb", Cell::measure(self.rss_bytes as f64 / 1e6)),
+            (
+                "growth_mb",
+                Cell::measure(self.growth_bytes.map(|bytes| bytes as f64 / 1e6)),
+            ),
+            ("x_payload", Cell::measure(self.bytes_per_payload_byte)),
         ]
     }
 }

@@ -14,11 +14,8 @@ use crate::error::BenchError;
 
 /// A result.
 pub(crate) trait Row: Serialize {
-    /// The table's headings, one for each cell.
-    const HEADINGS: &'static [&'static str];
-
-    /// The cells of the table.
-    fn cells(&self) -> Vec<Cell>;
+    /// The cells of the table, each with its column's heading.
+    fn cells(&self) -> Vec<(&'static str, Cell)>;
 }
 
 /// One cell of the table.
@@ -55,7 +52,7 @@ pub(crate) struct Report<W = io::Stdout> {
     out: W,
     format: Format,
     widths: Vec<usize>,
-    headings: &'static [&'static str],
+    headings: Vec<&'static str>,
     /// The keys of each group in order of appearance, and the measures of its rows.
     groups: Vec<(Vec<Cell>, Vec<Vec<Cell>>)>,
     group_of: HashMap<String, usize>,
@@ -74,7 +71,7 @@ impl<W: Write> Report<W> {
             out,
             format,
             widths: Vec::new(),
-            headings: &[],
+            headings: Vec::new(),
             groups: Vec::new(),
             group_of: HashMap::new(),
         }
@@ -101,17 +98,15 @@ impl<W: Write> Report<W> {
     }
 
     fn table<R: Row>(&mut self, row: &R) -> io::Result<()> {
-        let cells = row.cells();
-        debug_assert_eq!(cells.len(), R::HEADINGS.len());
+        let (headings, cells): (Vec<_>, Vec<_>) = row.cells().into_iter().unzip();
         if self.widths.is_empty() {
-            self.headings = R::HEADINGS;
-            self.widths = R::HEADINGS
-                .iter()
-                .zip(&cells)
+            let columns = headings.iter().zip(&cells);
+            self.widths = columns
                 .map(|(heading, cell)| heading.len().max(cell.text().len()).max(7))
                 .collect();
-            let headings: Vec<String> = R::HEADINGS.iter().map(ToString::to_string).collect();
-            self.line(&headings)?;
+            let texts: Vec<String> = headings.iter().map(ToString::to_string).collect();
+            self.headings = headings;
+            self.line(&texts)?;
         }
         let texts: Vec<String> = cells.iter().map(Cell::text).collect();
         self.line(&texts)?;
@@ -243,13 +238,12 @@ mod tests {
     }
 
     impl Row for Sample {
-        const HEADINGS: &'static [&'static str] = &["name", "tps", "flushes"];
-
-        fn cells(&self) -> Vec<Cell> {
+        fn cells(&self) -> Vec<(&'static str, Cell)> {
+            let flushes = self.flushes.map(|flushes| flushes as f64);
             vec![
-                Cell::key(self.name),
-                Cell::measure(self.tps),
-                Cell::measure(self.flushes.map(|flushes| flushes as f64)),
+                ("name", Cell::key(self.name)),
+                ("tps", Cell::measure(self.tps)),
+                ("flushes", Cell::measure(flushes)),
             ]
         }
     }

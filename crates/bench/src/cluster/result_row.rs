@@ -131,53 +131,30 @@ impl ClusterRow<'_> {
 }
 
 impl Row for ClusterRow<'_> {
-    const HEADINGS: &'static [&'static str] = &[
-        "nodes",
-        "workers",
-        "group",
-        "batch",
-        "wan",
-        "tls",
-        "workload",
-        "clients",
-        "fault",
-        "tps",
-        "mean ms",
-        "p50 ms",
-        "p99 ms",
-        "CPU %",
-        "acknowledged",
-        "lost",
-        "twice",
-        "failovers",
-        "p50 ms down",
-        "max",
-    ];
-
-    fn cells(&self) -> Vec<Cell> {
+    fn cells(&self) -> Vec<(&'static str, Cell)> {
         let rtt = |of: fn(&RoundTripMs) -> f64| Cell::measure(self.rtt_ms.as_ref().map(of));
         let down = |of: fn(&FailoverMs) -> f64| Cell::measure(self.failover_ms.as_ref().map(of));
         vec![
-            Cell::key(self.nodes),
-            Cell::key(self.workers),
-            Cell::key(self.group_size),
-            Cell::key(self.batch),
-            Cell::key(self.wan),
-            Cell::key(if self.tls { "yes" } else { "no" }),
-            Cell::key(self.workload),
-            Cell::key(self.clients),
-            Cell::key(&self.fault),
-            Cell::measure(self.tps),
-            rtt(|ms| ms.mean),
-            rtt(|ms| ms.p50),
-            rtt(|ms| ms.p99),
-            Cell::measure(self.cpu_percent),
-            Cell::measure(self.acknowledged as f64),
-            Cell::measure(self.lost as f64),
-            Cell::measure(self.duplicated as f64),
-            Cell::measure(self.failovers as f64),
-            down(|ms| ms.p50),
-            down(|ms| ms.max),
+            ("nodes", Cell::key(self.nodes)),
+            ("workers", Cell::key(self.workers)),
+            ("group", Cell::key(self.group_size)),
+            ("batch", Cell::key(self.batch)),
+            ("wan", Cell::key(self.wan)),
+            ("tls", Cell::key(if self.tls { "yes" } else { "no" })),
+            ("workload", Cell::key(self.workload)),
+            ("clients", Cell::key(self.clients)),
+            ("fault", Cell::key(&self.fault)),
+            ("tps", Cell::measure(self.tps)),
+            ("mean ms", rtt(|ms| ms.mean)),
+            ("p50 ms", rtt(|ms| ms.p50)),
+            ("p99 ms", rtt(|ms| ms.p99)),
+            ("CPU %", Cell::measure(self.cpu_percent)),
+            ("acknowledged", Cell::measure(self.acknowledged as f64)),
+            ("lost", Cell::measure(self.lost as f64)),
+            ("twice", Cell::measure(self.duplicated as f64)),
+            ("failovers", Cell::measure(self.failovers as f64)),
+            ("p50 ms down", down(|ms| ms.p50)),
+            ("max", down(|ms| ms.max)),
         ]
     }
 }

@@ -29,29 +29,17 @@ pub(super) struct ProfileRow<'a> {
 }
 
 impl Row for ProfileRow<'_> {
-    const HEADINGS: &'static [&'static str] = &[
-        "mode",
-        "flush us",
-        "writers",
-        "parallelism",
-        "cores",
-        "serializable",
-        "strictly so",
-        "streams",
-        "epoch ms",
-    ];
-
-    fn cells(&self) -> Vec<Cell> {
+    fn cells(&self) -> Vec<(&'static str, Cell)> {
         vec![
-            Cell::key(self.mode),
-            Cell::measure(Some(self.flush_us)),
-            Cell::key(self.writers),
-            Cell::measure(Some(self.parallelism)),
-            Cell::key(self.cores),
-            Cell::key(&self.serializable),
-            Cell::key(&self.strictly_serializable),
-            Cell::key(self.streams),
-            Cell::measure(Some(self.epoch_ms)),
+            ("mode", Cell::key(self.mode)),
+            ("flush us", Cell::measure(Some(self.flush_us))),
+            ("writers", Cell::key(self.writers)),
+            ("parallelism", Cell::measure(Some(self.parallelism))),
+            ("cores", Cell::key(self.cores)),
+            ("serializable", Cell::key(&self.serializable)),
+            ("strictly so", Cell::key(&self.strictly_serializable)),
+            ("streams", Cell::key(self.streams)),
+            ("epoch ms", Cell::measure(Some(self.epoch_ms))),
         ]
     }
 }

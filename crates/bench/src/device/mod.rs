@@ -176,37 +176,22 @@ struct DeviceRow<'a> {
 }
 
 impl Row for DeviceRow<'_> {
-    const HEADINGS: &'static [&'static str] = &[
-        "mode",
-        "bytes",
-        "writers",
-        "depth",
-        "readers",
-        "batch",
-        "work us",
-        "ops/s",
-        "MB/s",
-        "CPU us/op",
-        "p50 us",
-        "p99 us",
-    ];
-
-    fn cells(&self) -> Vec<Cell> {
+    fn cells(&self) -> Vec<(&'static str, Cell)> {
         let count = |count: Option<u16>| count.map_or("-".to_owned(), |count| count.to_string());
         let latency = |of: fn(&LatencyUs) -> f64| Cell::measure(self.latency_us.as_ref().map(of));
         vec![
-            Cell::key(self.mode),
-            Cell::key(self.bytes),
-            Cell::Key(count(self.writers)),
-            Cell::Key(count(self.depth)),
-            Cell::Key(count(self.readers)),
-            Cell::Key(count(self.batch)),
-            Cell::key(self.work_us),
-            Cell::measure(self.ops_per_s),
-            Cell::measure(self.mb_per_s),
-            Cell::measure(self.cpu_us_per_op),
-            latency(|us| us.p50),
-            latency(|us| us.p99),
+            ("mode", Cell::key(self.mode)),
+            ("bytes", Cell::key(self.bytes)),
+            ("writers", Cell::Key(count(self.writers))),
+            ("depth", Cell::Key(count(self.depth))),
+            ("readers", Cell::Key(count(self.readers))),
+            ("batch", Cell::Key(count(self.batch))),
+            ("work us", Cell::key(self.work_us)),
+            ("ops/s", Cell::measure(self.ops_per_s)),
+            ("MB/s", Cell::measure(self.mb_per_s)),
+            ("CPU us/op", Cell::measure(self.cpu_us_per_op)),
+            ("p50 us", latency(|us| us.p50)),
+            ("p99 us", latency(|us| us.p99)),
         ]
     }
 }
@@ -221,10 +206,11 @@ struct MemoryRow<'a> {
 }
 
 impl Row for MemoryRow<'_> {
-    const HEADINGS: &'static [&'static str] = &["mode", "miss ns"];
-
-    fn cells(&self) -> Vec<Cell> {
-        vec![Cell::key(self.mode), Cell::measure(self.miss_ns)]
+    fn cells(&self) -> Vec<(&'static str, Cell)> {
+        vec![
+            ("mode", Cell::key(self.mode)),
+            ("miss ns", Cell::measure(self.miss_ns)),
+        ]
     }
 }
 

@@ -159,7 +159,7 @@ impl Outcome {
                     low: spread.low,
                     high: spread.high,
                     runs: spread.runs,
-                    counts: self.counts(line, place, Count::ALL),
+                    counts: self.counts(line, place, &Count::all().collect::<Vec<_>>()),
                     machine: &self.circumstances.machine,
                 });
             }

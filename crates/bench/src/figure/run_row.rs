@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 
 use namiki_platform::machine::Machine;
 use serde::Serialize;
-use serde_json::Value;
 
 use crate::error::BenchError;
 use crate::latency::LatencyUs;
@@ -84,79 +83,23 @@ impl RunRow {
     }
 }
 
-/// The columns of the CSV file, before those of the machine.
-const COLUMNS: &[&str] = &[
-    "line",
-    "threads",
-    "tasks",
-    "round",
-    "workload",
-    "spec",
-    "device",
-    "records",
-    "record_bytes",
-    "sequencer",
-    "seed",
-    "seconds",
-    "committed",
-    "tps",
-    "aborted",
-    "met_locks",
-    "met_changes",
-    "failed_locks",
-    "abort_rate",
-    "paper_abort_rate",
-    "flushes",
-    "launched",
-    "wal_bytes",
-    "cas_misses",
-    "cpu_us_per_transaction",
-    "pause_ns",
-    "reads",
-    "distinct_pages",
-    "merged_faults",
-    "iops",
-    "cpu_us_per_io",
-    "cpu_percent",
-    "relative_seconds",
-    "relative_iops",
-    "group_size",
-    "in_flight",
-    "mean_rtt_ms",
-    "floor_ms",
-    "groups_on_their_way",
-    "second",
-    "leader_cpu_percent",
-];
-const LATENCY_COLUMNS: &[&str] = &["latency_p50_us", "latency_p99_us"];
-const MACHINE_COLUMNS: &[&str] = &["cores", "cpu", "disk", "kernel"];
-
 impl Row for RunRow {
-    const HEADINGS: &'static [&'static str] = &[
-        "threads",
-        "tps",
-        "abort rate",
-        "flushes",
-        "WAL MB",
-        "CAS misses",
-        "CPU us/tx",
-        "seconds",
-        // Last, because the names vary in length.
-        "series",
-    ];
-
-    fn cells(&self) -> Vec<Cell> {
+    fn cells(&self) -> Vec<(&'static str, Cell)> {
         let count = |count: Option<u64>| Cell::measure(count.map(|count| count as f64));
         vec![
-            Cell::key(self.threads),
-            Cell::measure(self.tps),
-            Cell::measure(self.abort_rate),
-            count(self.flushes),
-            Cell::measure(self.wal_bytes.map(|bytes| bytes as f64 / 1e6)),
-            count(self.cas_misses),
-            Cell::measure(self.cpu_us_per_transaction),
-            Cell::measure(self.seconds),
-            Cell::key(self.line),
+            ("threads", Cell::key(self.threads)),
+            ("tps", Cell::measure(self.tps)),
+            ("abort rate", Cell::measure(self.abort_rate)),
+            ("flushes", count(self.flushes)),
+            (
+                "WAL MB",
+                Cell::measure(self.wal_bytes.map(|bytes| bytes as f64 / 1e6)),
+            ),
+            ("CAS misses", count(self.cas_misses)),
+            ("CPU us/tx", Cell::measure(self.cpu_us_per_transaction)),
+            ("seconds", Cell::measure(self.seconds)),
+            // Last, because the names vary in length.
+            ("series", Cell::key(self.line)),
         ]
     }
 }
@@ -167,30 +110,21 @@ impl Row for RunRow {
 pub(crate) struct QueryRunRow<'a>(pub(crate) &'a RunRow);
 
 impl Row for QueryRunRow<'_> {
-    const HEADINGS: &'static [&'static str] = &[
-        "threads",
-        "tasks",
-        "seconds",
-        "reads/s",
-        "CPU %",
-        "CPU us/read",
-        "rel. time",
-        "rel. reads/s",
-        "series",
-    ];
-
-    fn cells(&self) -> Vec<Cell> {
+    fn cells(&self) -> Vec<(&'static str, Cell)> {
         let run = self.0;
         vec![
-            Cell::key(run.threads),
-            Cell::Key(run.tasks.map_or("-".to_owned(), |tasks| tasks.to_string())),
-            Cell::measure(run.seconds),
-            Cell::measure(run.iops),
-            Cell::measure(run.cpu_percent),
-            Cell::measure(run.cpu_us_per_io),
-            Cell::measure(run.relative_seconds),
-            Cell::measure(run.relative_iops),
-            Cell::key(run.line),
+            ("threads", Cell::key(run.threads)),
+            (
+                "tasks",
+                Cell::Key(run.tasks.map_or("-".to_owned(), |tasks| tasks.to_string())),
+            ),
+            ("seconds", Cell::measure(run.seconds)),
+            ("reads/s", Cell::measure(run.iops)),
+            ("CPU %", Cell::measure(run.cpu_percent)),
+            ("CPU us/read", Cell::measure(run.cpu_us_per_io)),
+            ("rel. time", Cell::measure(run.relative_seconds)),
+            ("rel. reads/s", Cell::measure(run.relative_iops)),
+            ("series", Cell::key(run.line)),
         ]
     }
 }
@@ -201,28 +135,23 @@ impl Row for QueryRunRow<'_> {
 pub(crate) struct ClusterRunRow<'a>(pub(crate) &'a RunRow);
 
 impl Row for ClusterRunRow<'_> {
-    const HEADINGS: &'static [&'static str] = &[
-        "workers",
-        "second",
-        "tps",
-        "mean RTT ms",
-        "in flight",
-        "CPU %",
-        "leader CPU %",
-        "series",
-    ];
-
-    fn cells(&self) -> Vec<Cell> {
+    fn cells(&self) -> Vec<(&'static str, Cell)> {
         let run = self.0;
         vec![
-            Cell::key(run.threads),
-            Cell::Key(run.second.map_or("-".to_owned(), |it| it.to_string())),
-            Cell::measure(run.tps),
-            Cell::measure(run.mean_rtt_ms),
-            Cell::measure(run.in_flight.map(|it| it as f64)),
-            Cell::measure(run.cpu_percent),
-            Cell::measure(run.leader_cpu_percent),
-            Cell::key(run.line),
+            ("workers", Cell::key(run.threads)),
+            (
+                "second",
+                Cell::Key(run.second.map_or("-".to_owned(), |it| it.to_string())),
+            ),
+            ("tps", Cell::measure(run.tps)),
+            ("mean RTT ms", Cell::measure(run.mean_rtt_ms)),
+            (
+                "in flight",
+                Cell::measure(run.in_flight.map(|it| it as f64)),
+            ),
+            ("CPU %", Cell::measure(run.cpu_percent)),
+            ("leader CPU %", Cell::measure(run.leader_cpu_percent)),
+            ("series", Cell::key(run.line)),
         ]
     }
 }
@@ -255,135 +184,98 @@ pub(crate) enum Count {
 }
 
 impl Count {
-    /// All counts.
-    pub(crate) const ALL: &[Self] = &[
-        Self::Committed,
-        Self::Aborted,
-        Self::MetLocks,
-        Self::MetChanges,
-        Self::FailedLocks,
-        Self::Flushes,
-        Self::Submitted,
-        Self::WalBytes,
-        Self::CasMisses,
-        Self::CpuUsPerTransaction,
-        Self::Reads,
-        Self::DistinctPages,
-        Self::MergedFaults,
-        Self::Iops,
-        Self::CpuUsPerIo,
-        Self::CpuPercent,
-        Self::MeanRttMs,
-        Self::InFlight,
-        Self::GroupsOnTheirWay,
+    /// All counts, with the names of their columns and their values in a run.
+    const TABLE: &[(Self, &str, fn(&RunRow) -> Option<f64>)] = &[
+        (Self::Committed, "committed", |run| whole(run.committed)),
+        (Self::Aborted, "aborted", |run| whole(run.aborted)),
+        (Self::MetLocks, "met_locks", |run| whole(run.met_locks)),
+        (Self::MetChanges, "met_changes", |run| {
+            whole(run.met_changes)
+        }),
+        (Self::FailedLocks, "failed_locks", |run| {
+            whole(run.failed_locks)
+        }),
+        (Self::Flushes, "flushes", |run| whole(run.flushes)),
+        (Self::Submitted, "launched", |run| whole(run.submitted)),
+        (Self::WalBytes, "wal_bytes", |run| whole(run.wal_bytes)),
+        (Self::CasMisses, "cas_misses", |run| whole(run.cas_misses)),
+        (Self::CpuUsPerTransaction, "cpu_us_per_transaction", |run| {
+            run.cpu_us_per_transaction
+        }),
+        (Self::Reads, "reads", |run| whole(run.reads)),
+        (Self::DistinctPages, "distinct_pages", |run| {
+            whole(run.distinct_pages)
+        }),
+        (Self::MergedFaults, "merged_faults", |run| {
+            whole(run.merged_faults)
+        }),
+        (Self::Iops, "iops", |run| run.iops),
+        (Self::CpuUsPerIo, "cpu_us_per_io", |run| run.cpu_us_per_io),
+        (Self::CpuPercent, "cpu_percent", |run| run.cpu_percent),
+        (Self::MeanRttMs, "mean_rtt_ms", |run| run.mean_rtt_ms),
+        (Self::InFlight, "in_flight", |run| whole(run.in_flight)),
+        (Self::GroupsOnTheirWay, "groups_on_their_way", |run| {
+            run.groups_on_their_way
+        }),
     ];
+
+    /// All counts.
+    pub(crate) fn all() -> impl Iterator<Item = Self> {
+        Self::TABLE.iter().map(|(count, ..)| *count)
+    }
 
     /// The column's name.
     pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Committed => "committed",
-            Self::Aborted => "aborted",
-            Self::MetLocks => "met_locks",
-            Self::MetChanges => "met_changes",
-            Self::FailedLocks => "failed_locks",
-            Self::Flushes => "flushes",
-            Self::Submitted => "launched",
-            Self::WalBytes => "wal_bytes",
-            Self::CasMisses => "cas_misses",
-            Self::CpuUsPerTransaction => "cpu_us_per_transaction",
-            Self::Reads => "reads",
-            Self::DistinctPages => "distinct_pages",
-            Self::MergedFaults => "merged_faults",
-            Self::Iops => "iops",
-            Self::CpuUsPerIo => "cpu_us_per_io",
-            Self::CpuPercent => "cpu_percent",
-            Self::MeanRttMs => "mean_rtt_ms",
-            Self::InFlight => "in_flight",
-            Self::GroupsOnTheirWay => "groups_on_their_way",
-        }
+        Self::TABLE[self as usize].1
     }
 
     /// The value in a run.
     pub(crate) fn of(self, run: &RunRow) -> Option<f64> {
-        let count = match self {
-            Self::Committed => run.committed,
-            Self::Aborted => run.aborted,
-            Self::MetLocks => run.met_locks,
-            Self::MetChanges => run.met_changes,
-            Self::FailedLocks => run.failed_locks,
-            Self::Flushes => run.flushes,
-            Self::Submitted => run.submitted,
-            Self::WalBytes => run.wal_bytes,
-            Self::CasMisses => run.cas_misses,
-            Self::Reads => run.reads,
-            Self::DistinctPages => run.distinct_pages,
-            Self::MergedFaults => run.merged_faults,
-            Self::CpuUsPerTransaction => return run.cpu_us_per_transaction,
-            Self::Iops => return run.iops,
-            Self::CpuUsPerIo => return run.cpu_us_per_io,
-            Self::CpuPercent => return run.cpu_percent,
-            Self::MeanRttMs => return run.mean_rtt_ms,
-            Self::GroupsOnTheirWay => return run.groups_on_their_way,
-            Self::InFlight => run.in_flight,
-        };
-        count.map(|count| count as f64)
+        Self::TABLE[self as usize].2(run)
     }
 }
 
-/// A CSV file of runs, each of which is written as soon as it ends.
+fn whole(count: Option<u64>) -> Option<f64> {
+    count.map(|count| count as f64)
+}
+
+/// A CSV file of runs, each of which is written as soon as it ends: its fields, its latency, and
+/// the machine.
 pub(crate) struct RunsFile {
     file: csv::Writer<BufWriter<File>>,
     path: PathBuf,
-    machine: Vec<String>,
+    machine: Machine,
+}
+
+#[derive(Serialize)]
+struct LatencyColumns {
+    latency_p50_us: Option<f64>,
+    latency_p99_us: Option<f64>,
 }
 
 impl RunsFile {
     /// Creates or truncates the file.
     pub(crate) fn create(path: &Path, machine: &Machine) -> Result<Self, BenchError> {
         let file = File::create(path).map_err(BenchError::file("write", path))?;
-        let mut runs = Self {
+        Ok(Self {
             file: csv::Writer::from_writer(BufWriter::new(file)),
             path: path.to_owned(),
-            machine: vec![
-                machine.cores.to_string(),
-                machine.cpu.clone(),
-                machine.disk.clone(),
-                machine.kernel.clone(),
-            ],
-        };
-        let columns = [COLUMNS, LATENCY_COLUMNS, MACHINE_COLUMNS].concat();
-        let columns: Vec<String> = columns.iter().map(ToString::to_string).collect();
-        runs.line(&columns)?;
-        Ok(runs)
+            machine: machine.clone(),
+        })
     }
 
     /// Adds a run.
     pub(crate) fn run(&mut self, row: &RunRow) -> Result<(), BenchError> {
-        let fields = serde_json::to_value(row)
-            .map_err(|error| BenchError::file("write", &self.path)(error.into()))?;
-        let mut texts: Vec<String> = COLUMNS.iter().map(|name| text(&fields[name])).collect();
-        let latency = |of: fn(&LatencyUs) -> f64| {
-            let latency = row.latency_us.as_ref().map(of);
-            latency.map_or(String::new(), |us| us.to_string())
+        let latency = row.latency_us.as_ref();
+        let latency = LatencyColumns {
+            latency_p50_us: latency.map(|us| us.p50),
+            latency_p99_us: latency.map(|us| us.p99),
         };
-        texts.extend([latency(|us| us.p50), latency(|us| us.p99)]);
-        texts.extend(self.machine.iter().cloned());
-        self.line(&texts)
-    }
-
-    fn line(&mut self, texts: &[String]) -> Result<(), BenchError> {
-        let written = self.file.write_record(texts).map_err(Into::into);
+        let written = self.file.serialize((row, latency, &self.machine));
         written
+            .map_err(Into::into)
             .and_then(|()| self.file.flush())
             .map_err(BenchError::file("write", &self.path))
-    }
-}
-
-fn text(value: &Value) -> String {
-    match value {
-        Value::Null => String::new(),
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
     }
 }
 
@@ -392,16 +284,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_field_of_a_run_has_a_column() {
+    fn every_count_has_a_row_and_a_column() {
         let fields = serde_json::to_value(RunRow::default()).unwrap();
-        let fields = fields.as_object().unwrap();
-        assert_eq!(fields.len(), COLUMNS.len());
-        assert!(COLUMNS.iter().all(|name| fields.contains_key(*name)));
-        assert!(
-            Count::ALL
-                .iter()
-                .all(|count| COLUMNS.contains(&count.name()))
-        );
+        for (at, (count, name, _)) in Count::TABLE.iter().enumerate() {
+            assert_eq!(*count as usize, at, "{name}");
+            assert!(fields.get(name).is_some(), "{name}");
+        }
     }
 
     #[test]
@@ -425,6 +313,8 @@ mod tests {
         let text = std::fs::read_to_string(&path).unwrap();
         let lines: Vec<&str> = text.lines().collect();
         assert!(lines[0].starts_with("line,threads,tasks,round,"), "{text}");
+        let last = ",latency_p50_us,latency_p99_us,cores,cpu,disk,kernel";
+        assert!(lines[0].ends_with(last), "{text}");
         assert!(lines[1].starts_with("TT(NLR)+PWAL(1),2,,0,,,"), "{text}");
         assert!(lines[1].contains(",1.5,,"), "{text}");
         assert!(

@@ -65,25 +65,7 @@ pub(crate) struct Results {
 }
 
 impl Row for IndexRow<'_> {
-    const HEADINGS: &'static [&'static str] = &[
-        "tree",
-        "mix",
-        "key",
-        "space",
-        "layout",
-        "skew",
-        "batch",
-        "threads",
-        "Mops/s",
-        "at 151 ns",
-        "load Mops/s",
-        "p50 ns",
-        "p99 ns",
-        "p99.9 ns",
-        "bytes/key",
-    ];
-
-    fn cells(&self) -> Vec<Cell> {
+    fn cells(&self) -> Vec<(&'static str, Cell)> {
         let results = self.measured.as_deref();
         let result = |of: fn(&Results) -> Option<f64>| Cell::measure(results.and_then(of));
         let curve = results.and_then(|results| results.latency_ns.as_ref());
@@ -91,21 +73,24 @@ impl Row for IndexRow<'_> {
         let then = self.miss_ns.map(|now| now / MISS_NS_THEN);
         let mops = results.and_then(|results| results.mops);
         vec![
-            Cell::key(&self.tree),
-            Cell::key(&self.mix),
-            Cell::key(self.key_bytes),
-            Cell::key(self.key_space),
-            Cell::key(self.key_layout),
-            Cell::key(self.skew),
-            Cell::key(self.batch),
-            Cell::key(self.threads),
-            Cell::measure(mops),
-            Cell::measure(mops.zip(then).map(|(mops, then)| mops * then)),
-            result(|results| results.load_mops),
-            latency(50.0),
-            latency(99.0),
-            latency(99.9),
-            result(|results| results.bytes_per_key),
+            ("tree", Cell::key(&self.tree)),
+            ("mix", Cell::key(&self.mix)),
+            ("key", Cell::key(self.key_bytes)),
+            ("space", Cell::key(self.key_space)),
+            ("layout", Cell::key(self.key_layout)),
+            ("skew", Cell::key(self.skew)),
+            ("batch", Cell::key(self.batch)),
+            ("threads", Cell::key(self.threads)),
+            ("Mops/s", Cell::measure(mops)),
+            (
+                "at 151 ns",
+                Cell::measure(mops.zip(then).map(|(mops, then)| mops * then)),
+            ),
+            ("load Mops/s", result(|results| results.load_mops)),
+            ("p50 ns", latency(50.0)),
+            ("p99 ns", latency(99.0)),
+            ("p99.9 ns", latency(99.9)),
+            ("bytes/key", result(|results| results.bytes_per_key)),
         ]
     }
 }

@@ -47,45 +47,29 @@ pub(crate) struct KvRow<'a> {
 }
 
 impl Row for KvRow<'_> {
-    const HEADINGS: &'static [&'static str] = &[
-        "store",
-        "spec",
-        "index",
-        "streams",
-        "workload",
-        "durable",
-        "threads",
-        "skew",
-        "tps",
-        "abort rate",
-        "p50 us",
-        "p99 us",
-        "CPU us/tx",
-        "RSS MB",
-        "isolation",
-        "durability",
-    ];
-
-    fn cells(&self) -> Vec<Cell> {
+    fn cells(&self) -> Vec<(&'static str, Cell)> {
         let latency = |of: fn(&LatencyUs) -> f64| Cell::measure(self.latency_us.as_ref().map(of));
         let or_none = |text: &Option<String>| Cell::key(text.as_deref().unwrap_or("-"));
         vec![
-            Cell::key(self.store),
-            or_none(&self.spec),
-            or_none(&self.index),
-            or_none(&self.streams.map(|streams| streams.to_string())),
-            Cell::key(self.workload),
-            Cell::key(self.durable),
-            Cell::key(self.threads),
-            Cell::key(self.skew),
-            Cell::measure(self.tps),
-            Cell::measure(self.abort_rate),
-            latency(|us| us.p50),
-            latency(|us| us.p99),
-            Cell::measure(self.cpu_us_per_transaction),
-            Cell::measure(self.rss_bytes as f64 / 1e6),
-            Cell::key(self.isolation),
-            Cell::key(&self.durability),
+            ("store", Cell::key(self.store)),
+            ("spec", or_none(&self.spec)),
+            ("index", or_none(&self.index)),
+            (
+                "streams",
+                or_none(&self.streams.map(|streams| streams.to_string())),
+            ),
+            ("workload", Cell::key(self.workload)),
+            ("durable", Cell::key(self.durable)),
+            ("threads", Cell::key(self.threads)),
+            ("skew", Cell::key(self.skew)),
+            ("tps", Cell::measure(self.tps)),
+            ("abort rate", Cell::measure(self.abort_rate)),
+            ("p50 us", latency(|us| us.p50)),
+            ("p99 us", latency(|us| us.p99)),
+            ("CPU us/tx", Cell::measure(self.cpu_us_per_transaction)),
+            ("RSS MB", Cell::measure(self.rss_bytes as f64 / 1e6)),
+            ("isolation", Cell::key(self.isolation)),
+            ("durability", Cell::key(&self.durability)),
         ]
     }
 }

@@ -158,29 +158,17 @@ struct LogRow<'a> {
 }
 
 impl Row for LogRow<'_> {
-    const HEADINGS: &'static [&'static str] = &[
-        "layout",
-        "streams",
-        "group",
-        "record bytes",
-        "commits/s",
-        "flushes/s",
-        "MB/s",
-        "device/s",
-        "fraction",
-    ];
-
-    fn cells(&self) -> Vec<Cell> {
+    fn cells(&self) -> Vec<(&'static str, Cell)> {
         vec![
-            Cell::key(self.layout),
-            Cell::key(self.streams),
-            Cell::key(self.group),
-            Cell::key(self.record_bytes),
-            Cell::measure(self.commits_per_s),
-            Cell::measure(self.flushes_per_s),
-            Cell::measure(self.mb_per_s),
-            Cell::measure(self.device_limit_flushes_per_s),
-            Cell::measure(self.fraction_of_limit),
+            ("layout", Cell::key(self.layout)),
+            ("streams", Cell::key(self.streams)),
+            ("group", Cell::key(self.group)),
+            ("record bytes", Cell::key(self.record_bytes)),
+            ("commits/s", Cell::measure(self.commits_per_s)),
+            ("flushes/s", Cell::measure(self.flushes_per_s)),
+            ("MB/s", Cell::measure(self.mb_per_s)),
+            ("device/s", Cell::measure(self.device_limit_flushes_per_s)),
+            ("fraction", Cell::measure(self.fraction_of_limit)),
         ]
     }
 }

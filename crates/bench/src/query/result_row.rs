@@ -90,60 +90,37 @@ fn as_hex<S: Serializer>(checksum: &u64, serializer: S) -> Result<S::Ok, S::Erro
 }
 
 impl Row for QueryRow<'_> {
-    const HEADINGS: &'static [&'static str] = &[
-        "query",
-        "mode",
-        "join",
-        "threads",
-        "tasks",
-        "selectivity",
-        "device",
-        "resident",
-        "window",
-        "seconds",
-        "reads/s",
-        "limit/s",
-        "limit at 1",
-        "MB/s",
-        "limit MB/s",
-        "CPU us/read",
-        "bare us/read",
-        "CPU %",
-        "reads",
-        "pages",
-        "merged",
-        "rows",
-        "groups",
-    ];
-
-    fn cells(&self) -> Vec<Cell> {
+    fn cells(&self) -> Vec<(&'static str, Cell)> {
         let selectivity = self
             .selectivity
             .map_or("-".to_owned(), |part| part.to_string());
         vec![
-            Cell::key(&self.query),
-            Cell::key(self.mode),
-            Cell::key(self.join),
-            Cell::key(self.threads),
-            Cell::key(self.tasks),
-            Cell::Key(selectivity),
-            Cell::key(&self.device),
-            Cell::key(self.resident_percent),
-            Cell::key(self.window),
-            Cell::measure(self.seconds),
-            Cell::measure(self.iops),
-            Cell::measure(self.iops_limit),
-            Cell::measure(self.iops_limit_depth1),
-            Cell::measure(self.mb_per_second),
-            Cell::measure(self.mb_per_second_limit),
-            Cell::measure(self.cpu_us_per_io),
-            Cell::measure(self.cpu_us_per_io_bare),
-            Cell::measure(self.cpu_percent),
-            Cell::measure(self.reads as f64),
-            Cell::measure(self.distinct_pages as f64),
-            Cell::measure(self.merged_faults as f64),
-            Cell::measure(self.rows as f64),
-            Cell::measure(self.groups.map(|groups| groups as f64)),
+            ("query", Cell::key(&self.query)),
+            ("mode", Cell::key(self.mode)),
+            ("join", Cell::key(self.join)),
+            ("threads", Cell::key(self.threads)),
+            ("tasks", Cell::key(self.tasks)),
+            ("selectivity", Cell::Key(selectivity)),
+            ("device", Cell::key(&self.device)),
+            ("resident", Cell::key(self.resident_percent)),
+            ("window", Cell::key(self.window)),
+            ("seconds", Cell::measure(self.seconds)),
+            ("reads/s", Cell::measure(self.iops)),
+            ("limit/s", Cell::measure(self.iops_limit)),
+            ("limit at 1", Cell::measure(self.iops_limit_depth1)),
+            ("MB/s", Cell::measure(self.mb_per_second)),
+            ("limit MB/s", Cell::measure(self.mb_per_second_limit)),
+            ("CPU us/read", Cell::measure(self.cpu_us_per_io)),
+            ("bare us/read", Cell::measure(self.cpu_us_per_io_bare)),
+            ("CPU %", Cell::measure(self.cpu_percent)),
+            ("reads", Cell::measure(self.reads as f64)),
+            ("pages", Cell::measure(self.distinct_pages as f64)),
+            ("merged", Cell::measure(self.merged_faults as f64)),
+            ("rows", Cell::measure(self.rows as f64)),
+            (
+                "groups",
+                Cell::measure(self.groups.map(|groups| groups as f64)),
+            ),
         ]
     }
 }

@@ -202,29 +202,20 @@ struct RecoverRow<'a> {
 }
 
 impl Row for RecoverRow<'_> {
-    const HEADINGS: &'static [&'static str] = &[
-        "spec",
-        "record bytes",
-        "order",
-        "threads",
-        "records/s",
-        "MB/s",
-        "seconds",
-        "transactions",
-        "equal",
-    ];
-
-    fn cells(&self) -> Vec<Cell> {
+    fn cells(&self) -> Vec<(&'static str, Cell)> {
         vec![
-            Cell::key(&self.spec),
-            Cell::key(self.record_bytes),
-            Cell::key(self.order),
-            Cell::key(self.threads),
-            Cell::measure(self.records_per_s),
-            Cell::measure(self.mb_per_s),
-            Cell::measure(self.seconds),
-            Cell::measure(self.transactions as f64),
-            Cell::key(if self.equal_to_oracle { "yes" } else { "NO" }),
+            ("spec", Cell::key(&self.spec)),
+            ("record bytes", Cell::key(self.record_bytes)),
+            ("order", Cell::key(self.order)),
+            ("threads", Cell::key(self.threads)),
+            ("records/s", Cell::measure(self.records_per_s)),
+            ("MB/s", Cell::measure(self.mb_per_s)),
+            ("seconds", Cell::measure(self.seconds)),
+            ("transactions", Cell::measure(self.transactions as f64)),
+            (
+                "equal",
+                Cell::key(if self.equal_to_oracle { "yes" } else { "NO" }),
+            ),
         ]
     }
 }

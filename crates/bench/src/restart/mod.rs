@@ -129,29 +129,20 @@ struct RestartRow<'a> {
 }
 
 impl Row for RestartRow<'_> {
-    const HEADINGS: &'static [&'static str] = &[
-        "ending",
-        "cache",
-        "threads",
-        "open ms",
-        "first read ms",
-        "first write ms",
-        "loaded ms",
-        "replayed",
-        "equal",
-    ];
-
-    fn cells(&self) -> Vec<Cell> {
+    fn cells(&self) -> Vec<(&'static str, Cell)> {
         vec![
-            Cell::key(self.ending),
-            Cell::key(self.cache),
-            Cell::key(self.threads),
-            Cell::measure(self.open_ms),
-            Cell::measure(self.first_read_ms),
-            Cell::measure(self.first_write_ms),
-            Cell::measure(self.loaded_ms),
-            Cell::measure(self.replayed as f64),
-            Cell::key(if self.rows_equal { "yes" } else { "NO" }),
+            ("ending", Cell::key(self.ending)),
+            ("cache", Cell::key(self.cache)),
+            ("threads", Cell::key(self.threads)),
+            ("open ms", Cell::measure(self.open_ms)),
+            ("first read ms", Cell::measure(self.first_read_ms)),
+            ("first write ms", Cell::measure(self.first_write_ms)),
+            ("loaded ms", Cell::measure(self.loaded_ms)),
+            ("replayed", Cell::measure(self.replayed as f64)),
+            (
+                "equal",
+                Cell::key(if self.rows_equal { "yes" } else { "NO" }),
+            ),
         ]
     }
 }

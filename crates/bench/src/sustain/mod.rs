@@ -111,33 +111,22 @@ struct SustainRow<'a> {
 }
 
 impl Row for SustainRow<'_> {
-    const HEADINGS: &'static [&'static str] = &[
-        "seconds",
-        "tps",
-        "log GB",
-        "checkpoints",
-        "last took s",
-        "files MB",
-        "RSS MB",
-        "kept MB",
-        "write amp",
-        "space amp",
-        "p99 us",
-    ];
-
-    fn cells(&self) -> Vec<Cell> {
+    fn cells(&self) -> Vec<(&'static str, Cell)> {
         vec![
-            Cell::key(format!("{:.0}", self.seconds)),
-            Cell::measure(self.tps),
-            Cell::measure(self.log_gb),
-            Cell::measure(self.checkpoints as f64),
-            Cell::measure(self.checkpoint_seconds),
-            Cell::measure(self.file_bytes as f64 / 1e6),
-            Cell::measure(self.rss_bytes as f64 / 1e6),
-            Cell::measure(self.kept_for_views_bytes as f64 / 1e6),
-            Cell::measure(self.write_amplification),
-            Cell::measure(self.space_amplification),
-            Cell::measure(self.p99_us),
+            ("seconds", Cell::key(format!("{:.0}", self.seconds))),
+            ("tps", Cell::measure(self.tps)),
+            ("log GB", Cell::measure(self.log_gb)),
+            ("checkpoints", Cell::measure(self.checkpoints as f64)),
+            ("last took s", Cell::measure(self.checkpoint_seconds)),
+            ("files MB", Cell::measure(self.file_bytes as f64 / 1e6)),
+            ("RSS MB", Cell::measure(self.rss_bytes as f64 / 1e6)),
+            (
+                "kept MB",
+                Cell::measure(self.kept_for_views_bytes as f64 / 1e6),
+            ),
+            ("write amp", Cell::measure(self.write_amplification)),
+            ("space amp", Cell::measure(self.space_amplification)),
+            ("p99 us", Cell::measure(self.p99_us)),
         ]
     }
 }

@@ -95,48 +95,33 @@ pub(crate) struct TxnRow<'a> {
 }
 
 impl Row for TxnRow<'_> {
-    const HEADINGS: &'static [&'static str] = &[
-        "workload",
-        "spec",
-        "index",
-        "key",
-        "space",
-        "layout",
-        "device",
-        "threads",
-        "await",
-        "tps",
-        "abort rate",
-        "p50 us",
-        "p99 us",
-        "max us",
-        "flushes",
-        "WAL MB",
-        "CPU us/tx",
-        "RSS MB",
-    ];
-
-    fn cells(&self) -> Vec<Cell> {
+    fn cells(&self) -> Vec<(&'static str, Cell)> {
         let latency = |of: fn(&LatencyUs) -> f64| Cell::measure(self.latency_us.as_ref().map(of));
         vec![
-            Cell::key(&self.workload),
-            Cell::key(&self.spec),
-            Cell::key(&self.index),
-            Cell::key(self.key_bytes),
-            Cell::key(self.key_space),
-            Cell::key(self.key_layout),
-            Cell::key(&self.device),
-            Cell::key(self.threads),
-            Cell::key(self.tasks),
-            Cell::measure(self.tps),
-            Cell::measure(self.abort_rate),
-            latency(|us| us.p50),
-            latency(|us| us.p99),
-            latency(|us| us.max),
-            Cell::measure(self.flushes.map(|flushes| flushes as f64)),
-            Cell::measure(self.wal_bytes.map(|bytes| bytes as f64 / 1e6)),
-            Cell::measure(self.cpu_us_per_transaction),
-            Cell::measure(self.rss_bytes as f64 / 1e6),
+            ("workload", Cell::key(&self.workload)),
+            ("spec", Cell::key(&self.spec)),
+            ("index", Cell::key(&self.index)),
+            ("key", Cell::key(self.key_bytes)),
+            ("space", Cell::key(self.key_space)),
+            ("layout", Cell::key(self.key_layout)),
+            ("device", Cell::key(&self.device)),
+            ("threads", Cell::key(self.threads)),
+            ("await", Cell::key(self.tasks)),
+            ("tps", Cell::measure(self.tps)),
+            ("abort rate", Cell::measure(self.abort_rate)),
+            ("p50 us", latency(|us| us.p50)),
+            ("p99 us", latency(|us| us.p99)),
+            ("max us", latency(|us| us.max)),
+            (
+                "flushes",
+                Cell::measure(self.flushes.map(|flushes| flushes as f64)),
+            ),
+            (
+                "WAL MB",
+                Cell::measure(self.wal_bytes.map(|bytes| bytes as f64 / 1e6)),
+            ),
+            ("CPU us/tx", Cell::measure(self.cpu_us_per_transaction)),
+            ("RSS MB", Cell::measure(self.rss_bytes as f64 / 1e6)),
         ]
     }
 }

@@ -145,33 +145,20 @@ struct UpkeepRow<'a> {
 }
 
 impl Row for UpkeepRow<'_> {
-    const HEADINGS: &'static [&'static str] = &[
-        "store",
-        "measure",
-        "cold s",
-        "warm s",
-        "scan s",
-        "tps",
-        "tps alone",
-        "files MB",
-        "closed MB",
-        "durability",
-    ];
-
-    fn cells(&self) -> Vec<Cell> {
+    fn cells(&self) -> Vec<(&'static str, Cell)> {
         let outcome = &self.outcome;
         let megabytes = |bytes: Option<u64>| Cell::measure(bytes.map(|it| it as f64 / 1e6));
         vec![
-            Cell::key(self.store),
-            Cell::key(&self.measure),
-            Cell::measure(outcome.cold_seconds),
-            Cell::measure(outcome.warm_seconds),
-            Cell::measure(outcome.scan_seconds),
-            Cell::measure(outcome.tps),
-            Cell::measure(outcome.tps_alone),
-            megabytes(outcome.file_bytes),
-            megabytes(outcome.closed_bytes),
-            Cell::key(&self.durability),
+            ("store", Cell::key(self.store)),
+            ("measure", Cell::key(&self.measure)),
+            ("cold s", Cell::measure(outcome.cold_seconds)),
+            ("warm s", Cell::measure(outcome.warm_seconds)),
+            ("scan s", Cell::measure(outcome.scan_seconds)),
+            ("tps", Cell::measure(outcome.tps)),
+            ("tps alone", Cell::measure(outcome.tps_alone)),
+            ("files MB", megabytes(outcome.file_bytes)),
+            ("closed MB", megabytes(outcome.closed_bytes)),
+            ("durability", Cell::key(&self.durability)),
         ]
     }
 }
