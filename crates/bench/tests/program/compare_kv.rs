@@ -5,50 +5,32 @@ use serde_json::Value;
 
 use crate::support::{MACHINE, assert_keys, refused, rows, run};
 
-const KV: &[&str] = &[
-    "store",
-    "workload",
-    "durable",
-    "threads",
-    "records",
-    "value_bytes",
-    "skew",
-    "seconds",
-    "committed",
-    "aborted",
-    "tps",
-    "abort_rate",
-    "latency_us.p50",
-    "latency_us.p99",
-    "latency_us.p999",
-    "rss_bytes",
-    "isolation",
-    "durability",
-];
-const SMALL: &[&str] = &["--records", "2000", "--ops", "300", "--threads", "1,3"];
+const KV: &str = "store workload durable threads records value_bytes skew seconds committed aborted tps \
+     abort_rate latency_us.p50 latency_us.p99 latency_us.p999 rss_bytes isolation durability";
+const SMALL: &str = "--records 2000 --ops 300 --threads 1,3";
 
-fn kv(args: &[&str]) -> Vec<Value> {
-    rows(&[&["compare", "kv"], args, SMALL].concat())
+fn kv(args: &str) -> Vec<Value> {
+    rows(&format!("compare kv {args} {SMALL}"))
 }
 
 /// Each store, with the number of the five workloads that it supports.
 fn all_do_the_same(stores: &str, parts: &[(&str, usize)]) {
-    let every = ["--workload", "u1,u10,r10,u5r5,scan100", "--stores", stores];
-    for more in [
-        &["--verify-recovery", "--skew", "0,0.99"][..],
-        &["--durable", "off"],
+    for (more, is_durable) in [
+        ("--verify-recovery --skew 0,0.99", true),
+        ("--durable off", false),
     ] {
-        let rows = kv(&[&every[..], more].concat());
+        let rows = kv(&format!(
+            "--workload u1,u10,r10,u5r5,scan100 --stores {stores} {more}"
+        ));
         for row in &rows {
             assert_keys(row, &[KV, MACHINE]);
             assert_eq!(row["committed"], 300, "{row}");
         }
-        let durable = more.len() == 3;
         for (store, workloads) in parts {
             let count = rows.iter().filter(|row| row["store"] == *store).count();
             // The number of combinations of threads and skews.
-            let each = if durable { 4 } else { 2 };
-            let workloads = if *store == "floor" && !durable {
+            let each = if is_durable { 4 } else { 2 };
+            let workloads = if *store == "floor" && !is_durable {
                 0
             } else {
                 *workloads
@@ -85,33 +67,17 @@ fn all_of_rocksdb_does_the_same() {
 #[cfg(not(feature = "compare-rocksdb"))]
 #[test]
 fn rocksdb_is_refused_when_not_built_in() {
-    let stores = ["--stores", "namiki,rocksdb-optimistic"];
-    let args = [&["compare", "kv", "--workload", "u1"][..], &stores].concat();
-    refused(&args, 2, "--features compare-rocksdb");
+    let args = "compare kv --workload u1 --stores namiki,rocksdb-optimistic";
+    refused(args, 2, "--features compare-rocksdb");
 }
 
 #[test]
 fn stores_take_turns_and_protocols_are_chosen() {
-    let specs = ["--spec", "TT(NLR)+PWAL(1)", "--spec", "TT(ELR)+PWAL(16)"];
-    let more = [
-        "--workload",
-        "u1",
-        "--stores",
-        "floor,namiki",
-        "--repeat",
-        "2",
-    ];
-    let small = ["--records", "100", "--ops", "50"];
     for durable in ["on", "off"] {
-        let rows = rows(
-            &[
-                &["compare", "kv", "--durable", durable],
-                &specs[..],
-                &more,
-                &small,
-            ]
-            .concat(),
-        );
+        let rows = rows(&format!(
+            "compare kv --durable {durable} --spec TT(NLR)+PWAL(1) --spec TT(ELR)+PWAL(16) --workload u1 \
+             --stores floor,namiki --repeat 2 --records 100 --ops 50"
+        ));
         let order: Vec<&str> = rows
             .iter()
             .map(|row| row["store"].as_str().unwrap())
@@ -127,45 +93,30 @@ fn stores_take_turns_and_protocols_are_chosen() {
 #[test]
 fn what_makes_no_sense_is_refused() {
     for (args, word) in [
-        (&["--workload", "u2"][..], "scan100"),
-        (&["--workload", "u1", "--stores", "oak"], "namiki"),
-        (&["--workload", "r10", "--stores", "floor"], "--stores"),
+        ("--workload u2", "scan100"),
+        ("--workload u1 --stores oak", "namiki"),
+        ("--workload r10 --stores floor", "--stores"),
         (
-            &["--workload", "u1", "--stores", "namiki", "--spec", "NOLOG"],
+            "--workload u1 --stores namiki --spec NOLOG",
             "--durable off",
         ),
         (
-            &[
-                "--workload",
-                "u1",
-                "--stores",
-                "namiki",
-                "--durable",
-                "off",
-                "--verify-recovery",
-            ],
+            "--workload u1 --stores namiki --durable off --verify-recovery",
             "--verify-recovery",
         ),
         (
-            &[
-                "--workload",
-                "scan100",
-                "--stores",
-                "namiki",
-                "--index",
-                "hash",
-            ],
+            "--workload scan100 --stores namiki --index hash",
             "no order",
         ),
-        (&["--stores", "namiki"], "--workload"),
+        ("--stores namiki", "--workload"),
     ] {
-        refused(&[&["compare", "kv"], args].concat(), 2, word);
+        refused(&format!("compare kv {args}"), 2, word);
     }
 }
 
 #[test]
 fn comparing_is_explained() {
-    let output = run(&["compare", "kv", "--help"]);
+    let output = run("compare kv --help");
     let help = String::from_utf8(output.stdout).unwrap();
     for word in ["floor", "--features compare", "Examples:"] {
         assert!(help.contains(word), "{help}");

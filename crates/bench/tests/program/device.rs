@@ -4,22 +4,10 @@ use serde_json::Value;
 
 use crate::support::{MACHINE, assert_keys, refused, rows};
 
-const KEYS: &[&str] = &[
-    "mode",
-    "bytes",
-    "ops_per_s",
-    "mb_per_s",
-    "cpu_us_per_op",
-    "latency_us.p50",
-];
-
-fn words(command: &str) -> Vec<&str> {
-    command.split(' ').collect()
-}
+const KEYS: &str = "mode bytes ops_per_s mb_per_s cpu_us_per_op latency_us.p50";
 
 fn measured(command: &str) -> Vec<Value> {
-    let small = format!("device {command} --ops 50 --file-mb 1");
-    rows(&words(&small))
+    rows(&format!("device {command} --ops 50 --file-mb 1"))
 }
 
 #[test]
@@ -28,22 +16,22 @@ fn the_device_is_measured_in_every_mode() {
         let rows = measured(&format!("--mode {mode} --bytes 4096 --writers 1,2"));
         assert_eq!(rows.len(), 2);
         for row in rows {
-            assert_keys(&row, &[KEYS, &["writers"], MACHINE]);
+            assert_keys(&row, &[KEYS, "writers", MACHINE]);
         }
     }
     let rows = measured("--mode read,read-blocking --depth 1,2");
     assert_eq!(rows.len(), 4);
     for row in &rows {
-        assert_keys(row, &[KEYS, &["depth", "device"], MACHINE]);
+        assert_keys(row, &[KEYS, "depth device", MACHINE]);
         assert_eq!(row["bytes"], 4096);
     }
     // Without io_uring there is no bare loop.
     let queue = rows[0]["queue"].as_str().unwrap();
     if queue.starts_with("io_uring") {
         let rows = measured("--mode read-bare --depth 3");
-        assert_keys(&rows[0], &[KEYS, &["depth", "queue"], MACHINE]);
+        assert_keys(&rows[0], &[KEYS, "depth queue", MACHINE]);
     }
-    let rows = self::rows(&words("device --mode memory"));
+    let rows = self::rows("device --mode memory");
     assert!(rows[0]["miss_ns"].as_f64().unwrap() > 0.0);
 }
 
@@ -82,7 +70,6 @@ fn what_cannot_be_measured_is_refused_by_name() {
         ("--mode read --device slow:8x", "slow"),
         ("--mode read,memory", "memory"),
     ] {
-        let command = format!("device {command}");
-        refused(&words(&command), 2, word);
+        refused(&format!("device {command}"), 2, word);
     }
 }

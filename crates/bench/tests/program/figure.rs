@@ -7,23 +7,9 @@ use serde_json::Value;
 
 use crate::support::{MACHINE, assert_keys, refused, rows, run};
 
-const POINT: &[&str] = &[
-    "kind", "paper", "figure", "line", "threads", "measure", "median", "low", "high", "runs",
-    "counts",
-];
-const CLAIM: &[&str] = &[
-    "kind",
-    "paper",
-    "figure",
-    "section",
-    "sentence",
-    "english",
-    "verdict",
-    "found",
-    "within_spread",
-    "cores_min",
-    "beside",
-];
+const POINT: &str = "kind paper figure line threads measure median low high runs counts";
+const CLAIM: &str =
+    "kind paper figure section sentence english verdict found within_spread cores_min beside";
 const VERDICTS: &[&str] = &[
     "holds",
     "does not hold here",
@@ -35,14 +21,11 @@ fn text(path: &Path) -> &str {
     path.to_str().expect("temporary folders have plain names")
 }
 
-fn figure(paper: &str, number: &str, out: &Path, more: &[&str]) -> Vec<Value> {
-    rows(
-        &[
-            &["figure", paper, number, "--out", text(out), "--quick"],
-            more,
-        ]
-        .concat(),
-    )
+fn figure(paper: &str, number: &str, out: &Path, more: &str) -> Vec<Value> {
+    let out = text(out);
+    rows(&format!(
+        "figure {paper} {number} --out {out} --quick {more}"
+    ))
 }
 
 fn of_kind<'a>(rows: &'a [Value], kind: &str) -> Vec<&'a Value> {
@@ -71,7 +54,7 @@ fn lines(path: &Path) -> Vec<String> {
 fn a_tictoc_pwal_figure_has_four_lines_and_claims() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("made/here");
-    let rows = figure("tictoc-pwal", "7", &out, &["--repeat", "2"]);
+    let rows = figure("tictoc-pwal", "7", &out, "--repeat 2");
     let (points, claims) = (of_kind(&rows, "point"), of_kind(&rows, "claim"));
     assert_eq!((points.len(), claims.len()), (8, 5));
     assert!(points.iter().all(|point| point["runs"] == 2));
@@ -126,12 +109,8 @@ fn a_tictoc_pwal_figure_has_four_lines_and_claims() {
 #[test]
 fn a_pwal_figure_writes_the_papers_records_to_disk() {
     let dir = tempfile::tempdir().unwrap();
-    let rows = figure(
-        "pwal",
-        "7",
-        dir.path(),
-        &["--threads", "1,3", "--dir", text(dir.path())],
-    );
+    let on = format!("--threads 1,3 --dir {}", text(dir.path()));
+    let rows = figure("pwal", "7", dir.path(), &on);
     let (points, claims) = (of_kind(&rows, "point"), of_kind(&rows, "claim"));
     assert_eq!((points.len(), claims.len()), (6, 5));
     let line = |name: &str| points.iter().find(|row| row["line"] == name).unwrap();
@@ -163,15 +142,10 @@ fn a_pwal_figure_writes_the_papers_records_to_disk() {
 #[test]
 fn claims_are_printed_for_people() {
     let dir = tempfile::tempdir().unwrap();
-    let args = [
-        "figure",
-        "tictoc-pwal",
-        "13",
-        "--out",
-        text(dir.path()),
-        "--quick",
-    ];
-    let output = run(&args);
+    let output = run(&format!(
+        "figure tictoc-pwal 13 --out {} --quick",
+        text(dir.path())
+    ));
     assert!(output.status.success());
     let text = String::from_utf8(output.stdout).unwrap();
     for part in [
@@ -192,7 +166,7 @@ fn claims_are_printed_for_people() {
 
 #[test]
 fn the_list_names_every_figure() {
-    let listed = rows(&["figure", "--list"]);
+    let listed = rows("figure --list");
     let numbers = |paper: &str| -> Vec<u64> {
         let of_paper = listed.iter().filter(|row| row["paper"] == paper);
         of_paper
@@ -204,7 +178,7 @@ fn the_list_names_every_figure() {
     assert_eq!(numbers("oode"), [2, 3, 4, 5, 6, 7, 8, 9]);
     assert_eq!(numbers("raft-pwal"), [2, 3, 4, 5, 6]);
     for row in &listed {
-        assert_keys(row, &[&["section", "title", "claims"]]);
+        assert_keys(row, &["section title claims"]);
     }
 }
 
@@ -212,18 +186,14 @@ fn the_list_names_every_figure() {
 fn what_is_no_figure_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let out = text(dir.path());
-    refused(
-        &["figure", "tictoc-pwal", "5", "--out", out],
-        2,
-        "tictoc-pwal-6",
-    );
-    refused(&["figure", "silo", "6", "--out", out], 2, "pwal-11");
-    refused(&["figure", "pwal", "6"], 2, "--out");
-    refused(
-        &["figure", "pwal", "6", "--out", out, "--device", "tape"],
-        2,
-        "nvm",
-    );
+    for (args, word) in [
+        (format!("figure tictoc-pwal 5 --out {out}"), "tictoc-pwal-6"),
+        (format!("figure silo 6 --out {out}"), "pwal-11"),
+        ("figure pwal 6".to_owned(), "--out"),
+        (format!("figure pwal 6 --out {out} --device tape"), "nvm"),
+    ] {
+        refused(&args, 2, word);
+    }
 }
 
 /// The paper's setting is a device that all logs share. Here it is a file, which each run creates
@@ -233,8 +203,7 @@ fn pwal_figures_run_on_a_raw_file() {
     for number in ["6", "7"] {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("device");
-        let device = format!("raw:{}", text(&file));
-        let shared = ["--device", &device, "--raw-mb", "64", "--threads", "1,2"];
+        let shared = format!("--device raw:{} --raw-mb 64 --threads 1,2", text(&file));
         let rows = figure("pwal", number, dir.path(), &shared);
         let (points, claims) = (of_kind(&rows, "point"), of_kind(&rows, "claim"));
         assert_eq!(points.len(), 6);
@@ -255,16 +224,13 @@ fn pwal_figures_run_on_a_raw_file() {
 fn an_oode_figure_lies_over_relative_reads_per_second() {
     let dir = tempfile::tempdir().unwrap();
     for (number, tasks, points_of_lines) in [("5", "16", 1 + 5), ("9", "1,2,4,8,16", 1 + 5 + 5)] {
-        let more = ["--repeat", "2", "--threads", "1,2,3,4,5", "--tasks", tasks];
+        let more = format!("--repeat 2 --threads 1,2,3,4,5 --tasks {tasks}");
         let rows = figure("oode", number, dir.path(), &more);
         let (points, claims) = (of_kind(&rows, "point"), of_kind(&rows, "claim"));
         assert_eq!((points.len(), claims.len()), (points_of_lines, 3));
         for point in points {
             assert_eq!(point["measure"], "cpu_percent");
-            assert_keys(
-                point,
-                &[&["tasks", "relative_iops", "counts.reads", "counts.iops"]],
-            );
+            assert_keys(point, &["tasks relative_iops counts.reads counts.iops"]);
             let is_ordered = point["line"] == "ordered execution";
             assert_eq!(point["relative_iops"] == 1.0, is_ordered, "{point}");
         }
@@ -286,8 +252,8 @@ fn an_oode_figure_lies_over_relative_reads_per_second() {
 #[test]
 fn an_oode_figure_runs_on_emulated_drives() {
     let dir = tempfile::tempdir().unwrap();
-    let more = ["--device", "slow:16x1ms", "--repeat", "2"];
-    let rows = figure("oode", "2", dir.path(), &more);
+    let more = "--device slow:16x1ms --repeat 2";
+    let rows = figure("oode", "2", dir.path(), more);
     let points = of_kind(&rows, "point");
     let runs = |line: &str| {
         let of_line = points.iter().filter(|point| point["line"] == line);
@@ -299,44 +265,30 @@ fn an_oode_figure_runs_on_emulated_drives() {
     assert_eq!(runs("out of order"), [2, 2]);
     let faster = of_kind(&rows, "claim")[0];
     assert_eq!(faster["verdict"], "holds", "{faster}");
-    let four = figure("oode", "4", dir.path(), &more);
+    let four = figure("oode", "4", dir.path(), more);
     let cores = std::thread::available_parallelism().unwrap().get();
     let claims = of_kind(&four, "claim");
     if cores < 128 {
         let found = claims[1]["found"].as_str().unwrap();
         assert!(found.starts_with("needs >= 128 cores; here: "), "{found}");
     }
-    refused(
-        &[
-            "figure",
-            "oode",
-            "2",
-            "--out",
-            text(dir.path()),
-            "--device",
-            "null",
-        ],
-        2,
-        "oode-2 does not run on --device null",
-    );
-    refused(
-        &["report", "--out", text(dir.path()), "--skip", "bwtree"],
-        2,
-        "no figure is of bwtree",
-    );
-    refused(
-        &[
-            "figure",
-            "raft-pwal",
-            "4",
-            "--out",
-            text(dir.path()),
-            "--workers",
-            "3",
-        ],
-        2,
-        "raft-pwal-4 has no line for these numbers",
-    );
+    let out = text(dir.path());
+    for (args, why) in [
+        (
+            format!("figure oode 2 --out {out} --device null"),
+            "oode-2 does not run on --device null",
+        ),
+        (
+            format!("report --out {out} --skip bwtree"),
+            "no figure is of bwtree",
+        ),
+        (
+            format!("figure raft-pwal 4 --out {out} --workers 3"),
+            "raft-pwal-4 has no line for these numbers",
+        ),
+    ] {
+        refused(&args, 2, why);
+    }
 }
 
 /// All figures of the list except those of the cluster, which needs another program; one page, and
@@ -344,19 +296,11 @@ fn an_oode_figure_runs_on_emulated_drives() {
 #[test]
 fn a_report_is_one_page_over_all_figures() {
     let dir = tempfile::tempdir().unwrap();
-    let more = [
-        "--skip",
-        "raft-pwal",
-        "--quick",
-        "--threads",
-        "1",
-        "--records",
-        "1000",
-        "--device",
-        "null",
-    ];
-    let rows = rows(&[&["report", "--out", text(dir.path())], &more[..]].concat());
-    let mut listed = crate::support::rows(&["figure", "--list"]);
+    let rows = rows(&format!(
+        "report --out {} --skip raft-pwal --quick --threads 1 --records 1000 --device null",
+        text(dir.path())
+    ));
+    let mut listed = crate::support::rows("figure --list");
     listed.retain(|row| row["paper"] != "raft-pwal");
     let claims: u64 = listed
         .iter()
