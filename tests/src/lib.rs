@@ -1,6 +1,7 @@
 //! The suites that need the whole engine.
 
 pub mod block_on;
+pub mod copy_dir;
 pub mod crash;
 pub mod fixture_contents;
 pub mod forked_child;

@@ -79,6 +79,17 @@ fn assert_reached_enough(kind: Kind, depth: Depth, runs: u64, swept: &Sweep) {
     assert!(swept.acknowledged > at_least(900), "{swept:?}");
 }
 
+/// Crashes at a part of all events, and at a part of those of the recovery.
+const fn shallow(events: f64, second: f64) -> Depth {
+    Depth {
+        subsets: 2,
+        sectors_each_max: 2,
+        events,
+        second,
+        third: 0.0,
+    }
+}
+
 #[test]
 fn every_crash_recovers_exactly_whole_acknowledged_commits() {
     rounds(Kind::Shuffled, Depth::CI);
@@ -86,50 +97,22 @@ fn every_crash_recovers_exactly_whole_acknowledged_commits() {
 
 #[test]
 fn every_crash_of_many_threads_recovers_acknowledged_commits() {
-    let depth = Depth {
-        subsets: 2,
-        sectors_each_max: 2,
-        events: 0.15,
-        second: 0.002,
-        third: 0.0,
-    };
-    rounds(Kind::Threads, depth);
+    rounds(Kind::Threads, shallow(0.15, 0.002));
 }
 
 #[test]
 fn every_crash_after_a_failed_write_recovers_what_was_acknowledged() {
-    let depth = Depth {
-        subsets: 2,
-        sectors_each_max: 2,
-        events: 0.15,
-        second: 0.004,
-        third: 0.0,
-    };
-    rounds(Kind::FailedWrite, depth);
+    rounds(Kind::FailedWrite, shallow(0.15, 0.004));
 }
 
 #[test]
 fn every_crash_on_a_full_disk_recovers_acknowledged_commits() {
-    let depth = Depth {
-        subsets: 2,
-        sectors_each_max: 2,
-        events: 0.1,
-        second: 0.003,
-        third: 0.0,
-    };
-    rounds(Kind::FullDisk, depth);
+    rounds(Kind::FullDisk, shallow(0.1, 0.003));
 }
 
 #[test]
 fn every_crash_among_large_transactions_recovers_what_was_acknowledged() {
-    let depth = Depth {
-        subsets: 2,
-        sectors_each_max: 2,
-        events: 0.08,
-        second: 0.005,
-        third: 0.0,
-    };
-    rounds(Kind::Large, depth);
+    rounds(Kind::Large, shallow(0.08, 0.005));
 }
 
 /// A shared device, with runs that wrap around each stream's region several times, and a checkpoint

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use namiki::{Builder, Database, OpenError, Prepare, ReadError};
 use namiki_platform::disk::{Disk, FileKind, NotAFile, SyncedDisk, open_best};
+use namiki_tests::copy_dir::copy_dir;
 use namiki_tests::small_database::{keys, put};
 use tempfile::TempDir;
 
@@ -41,7 +42,7 @@ fn killed() -> (TempDir, Vec<PathBuf>) {
     (0..COMMITS).for_each(|key| put(&db, key).unwrap());
     // The state after a kill: closing would change it.
     let copy = dir.path().join("killed");
-    copy_all(&dir.path().join("db"), &copy);
+    copy_dir(&dir.path().join("db"), &copy);
     drop(db);
     let wal = copy.join("wal/0000");
     let entries = fs::read_dir(wal).unwrap();
@@ -49,19 +50,6 @@ fn killed() -> (TempDir, Vec<PathBuf>) {
     log_files.sort();
     assert!(log_files.len() > 2);
     (dir, log_files)
-}
-
-fn copy_all(from: &Path, to: &Path) {
-    fs::create_dir(to).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        let target = to.join(entry.file_name());
-        if entry.file_type().unwrap().is_dir() {
-            copy_all(&entry.path(), &target);
-        } else {
-            fs::copy(entry.path(), target).unwrap();
-        }
-    }
 }
 
 /// Opens in another thread, so that an opening that hangs fails the test.
@@ -98,7 +86,7 @@ fn files_that_were_moved_and_linked_are_read() {
     let (dir, log_files) = killed();
     for disk in disks(dir.path()) {
         let copy = dir.path().join("linked");
-        copy_all(&dir.path().join("killed"), &copy);
+        copy_dir(&dir.path().join("killed"), &copy);
         for log_file in &log_files[1..] {
             let name = log_file.file_name().unwrap();
             let (here, there) = (copy.join("wal/0000").join(name), dir.path().join(name));
@@ -120,7 +108,7 @@ fn what_is_no_file_in_a_files_place_is_named() {
     for kind in NO_FILES {
         for place in [0, log_files.len() - 1] {
             let copy = dir.path().join(format!("{kind} {place}"));
-            copy_all(&dir.path().join("killed"), &copy);
+            copy_dir(&dir.path().join("killed"), &copy);
             let name = log_files[place].file_name().unwrap();
             let path = copy.join("wal/0000").join(name);
             replace(&path, kind);
@@ -144,7 +132,7 @@ fn a_non_file_as_manifest_or_lock_is_named() {
     for name in ["MANIFEST", "LOCK"] {
         for kind in NO_FILES {
             let copy = dir.path().join(format!("{name} {kind}"));
-            copy_all(&dir.path().join("killed"), &copy);
+            copy_dir(&dir.path().join("killed"), &copy);
             let path = copy.join(name);
             replace(&path, kind);
             for disk in disks(dir.path()) {

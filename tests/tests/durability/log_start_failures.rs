@@ -16,6 +16,7 @@ use namiki::{
 use namiki_log::Placement;
 use namiki_platform::disk::sim::{Fault, Loss, Step};
 use namiki_platform::disk::{Disk, SimDisk, SyncedDisk};
+use namiki_tests::copy_dir::copy_dir;
 use namiki_tests::small_database::{BOTH_ORDERS, builder, keys, numbers, put, written};
 
 const REGION_BYTES: u64 = 64 << 10;
@@ -255,22 +256,6 @@ fn an_unsynced_manifest_announces_no_generation() {
     assert!(failed >= 6, "{failed}");
 }
 
-/// Copies a directory recursively.
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir(to).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let (entry, to) = (
-            entry.as_ref().unwrap(),
-            to.join(entry.as_ref().unwrap().file_name()),
-        );
-        if entry.file_type().unwrap().is_dir() {
-            copy(&entry.path(), &to);
-        } else {
-            fs::copy(entry.path(), to).unwrap();
-        }
-    }
-}
-
 #[test]
 fn a_missing_stream_directory_is_not_an_empty_stream() {
     let place = tempfile::tempdir().unwrap();
@@ -298,7 +283,7 @@ fn a_missing_stream_directory_is_not_an_empty_stream() {
             db.close().unwrap();
         }
         // The state of a process that is killed now.
-        copy(&running, &found);
+        copy_dir(&running, &found);
         let before = fs::read(Manifest::path(&found)).unwrap();
         let stream = found.join("wal").join("0002");
         assert!(stream.is_dir());

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use namiki::{Database, Error, Prepare};
 use namiki_platform::disk::SyncedDisk;
+use namiki_tests::copy_dir::copy_dir;
 use namiki_tests::small_database::{keys, put};
 
 fn open(dir: &Path) -> Database {
@@ -24,19 +25,6 @@ fn open(dir: &Path) -> Database {
         .log_file_bytes(16 << 10)
         .open(dir)
         .unwrap()
-}
-
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir(to).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        let to = to.join(entry.file_name());
-        if entry.path().is_dir() {
-            copy(&entry.path(), &to);
-        } else {
-            fs::copy(entry.path(), to).unwrap();
-        }
-    }
 }
 
 fn contents(dir: &Path, into: &mut BTreeMap<PathBuf, Vec<u8>>) {
@@ -56,7 +44,7 @@ fn moved(dir: &Path) -> (Database, PathBuf, PathBuf) {
     let open = open(&db);
     put(&open, 0).unwrap();
     fs::rename(&db, &old).unwrap();
-    copy(&old, &db);
+    copy_dir(&old, &db);
     (open, old, db)
 }
 

@@ -7,25 +7,13 @@ use std::path::{Path, PathBuf};
 use namiki::files::Manifest;
 use namiki::{Database, ReplayOrder};
 use namiki_platform::disk::SyncedDisk;
+use namiki_tests::copy_dir::copy_dir;
 use namiki_tests::fixture_contents::{LIVES, LoadedRows, Rows};
 
 /// The directory written by `namiki-harness fixture`. A change of the formats before the first
 /// release replaces it.
 fn fixture() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/format-1")
-}
-
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        let target = to.join(entry.file_name());
-        if entry.file_type().unwrap().is_dir() {
-            copy(&entry.path(), &target);
-        } else {
-            fs::copy(entry.path(), target).unwrap();
-        }
-    }
 }
 
 /// Checks that the fixture contains what the other tests assume.
@@ -52,7 +40,7 @@ fn the_directory_has_every_part() {
 fn an_old_directory_opens_with_every_row() {
     for order in [ReplayOrder::HighestStamp, ReplayOrder::Merge] {
         let dir = tempfile::tempdir().unwrap();
-        copy(&fixture(), dir.path());
+        copy_dir(&fixture(), dir.path());
         for opening in 0..2 {
             let db = Database::builder()
                 .create(false)
@@ -71,7 +59,7 @@ fn an_old_directory_opens_with_every_row() {
 #[test]
 fn an_old_directory_takes_new_commits() {
     let dir = tempfile::tempdir().unwrap();
-    copy(&fixture(), dir.path());
+    copy_dir(&fixture(), dir.path());
     let open = || {
         let db = Database::builder().create(false).open(dir.path()).unwrap();
         let accounts = db.table::<u64, i64>("accounts").unwrap();

@@ -3,24 +3,11 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs;
-use std::path::Path;
 
 use namiki::Database;
 
+use crate::command::copy_tree;
 use crate::program::said;
-
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let path = entry.unwrap().path();
-        let to = to.join(path.file_name().unwrap());
-        if path.is_dir() {
-            copy(&path, &to);
-        } else {
-            fs::copy(path, to).unwrap();
-        }
-    }
-}
 
 #[test]
 fn changes_of_dropped_tables_are_shown_as_such() {
@@ -59,7 +46,7 @@ fn tables_of_the_journal_are_checked_and_shown() {
     let db = Database::open(&open).unwrap();
     let table = db.table::<u64, str>("journalled").unwrap();
     db.transact(|tx| tx.put(&table, &1, "a value")).unwrap();
-    copy(&open, &killed);
+    copy_tree(&open, &killed);
     db.close().unwrap();
     let journal = killed.join("TABLES");
     let sound = fs::read(&journal).unwrap();
