@@ -29,7 +29,7 @@ mod sealed {
 }
 
 /// How a tree stores and compares its keys. Implemented by [`Fixed8`] and [`Variable`] only.
-pub trait Key: sealed::Sealed + Sized + Send + Sync + 'static {
+pub trait Key: sealed::Sealed + Copy + Eq + Send + Sync + 'static {
     /// A key as it is compared.
     type Ref<'a>: Copy + Debug;
     /// A key as a node header holds it.
@@ -106,7 +106,7 @@ impl<K: Key> OwnedKey<K> {
 }
 
 /// Keys of exactly eight bytes.
-#[derive(Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fixed8;
 
 impl Key for Fixed8 {
@@ -176,7 +176,7 @@ impl Key for Fixed8 {
 }
 
 /// Keys of zero to [`Variable::LEN_MAX`] bytes.
-#[derive(Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Variable;
 
 impl Variable {

@@ -14,6 +14,7 @@ use crate::shared::counters::Event;
 use crate::shared::scan::Target;
 
 /// An inner node on a descent path.
+#[derive(Clone, Copy)]
 pub(super) struct Step<'g, K> {
     pub(super) node: NodeRef<'g, K>,
     pub(super) version: u64,
@@ -21,14 +22,6 @@ pub(super) struct Step<'g, K> {
     /// The link that the descent follows.
     pub(super) link: Link<'g, K>,
 }
-
-impl<K> Clone for Step<'_, K> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<K> Copy for Step<'_, K> {}
 
 /// Recorder of a descent path.
 pub(super) trait Trace<'g, K: ArtKey> {

@@ -36,24 +36,10 @@ use super::prefix_compare::BEFORE;
 use crate::key::{Key, OwnedKey};
 
 /// A child and the byte of the bound it begins with; `BEFORE` for child 0.
-#[derive(Debug)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Child<'g, K> {
     pub(super) from: i32,
     pub(super) link: Link<'g, K>,
-}
-
-impl<K> Clone for Child<'_, K> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<K> Copy for Child<'_, K> {}
-
-impl<K> PartialEq for Child<'_, K> {
-    fn eq(&self, other: &Self) -> bool {
-        (self.from, self.link) == (other.from, other.link)
-    }
 }
 
 /// How many of the eight bytes of `word` are at most `byte`.

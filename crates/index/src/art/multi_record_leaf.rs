@@ -31,19 +31,12 @@ use crate::shared::leaf_table::LeafMark;
 
 /// A record of a leaf, while leaves are being rearranged. `record` is `NONE` for a key that has none
 /// yet: it gets one when written to a leaf.
+#[derive(Clone, Copy)]
 pub struct Item<'a, K: ArtKey> {
     pub(super) key: K::Ref<'a>,
     pub(super) payload: u64,
     pub(super) record: Record<'a>,
 }
-
-impl<K: ArtKey> Clone for Item<'_, K> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<K: ArtKey> Copy for Item<'_, K> {}
 
 impl<'g, K: ArtKey> LeafRef<'g, K> {
     /// A block for the keys of which these are all but the last byte.

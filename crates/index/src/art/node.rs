@@ -356,6 +356,7 @@ impl<'g, K: Key> LeafRef<'g, K> {
 
 /// A link from a node to what is below it, which is alive during `'g`: its address and kind. Zero leads
 /// nowhere. It never holds a payload (those are in the leaves), so payloads may be any number.
+#[derive(Clone, Copy, PartialEq)]
 pub(super) struct Link<'g, K> {
     word: u64,
     _alive: PhantomData<(&'g (), fn() -> K)>,
@@ -365,20 +366,6 @@ pub(super) struct Link<'g, K> {
 pub(super) enum Below<'g, K> {
     Node(NodeRef<'g, K>),
     Leaf(LeafRef<'g, K>),
-}
-
-impl<K> Clone for Link<'_, K> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<K> Copy for Link<'_, K> {}
-
-impl<K> PartialEq for Link<'_, K> {
-    fn eq(&self, other: &Self) -> bool {
-        self.word == other.word
-    }
 }
 
 impl<K> std::fmt::Debug for Link<'_, K> {

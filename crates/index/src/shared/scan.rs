@@ -24,7 +24,7 @@ use crate::{Direction, IndexError, ScanItem, ScanRange};
 pub const LEAVES_PER_PIN: usize = 64;
 
 /// The target of a search.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub enum Target<'k, K: Key> {
     /// To the leaf that covers a key.
     At(K::Ref<'k>),
@@ -33,14 +33,6 @@ pub enum Target<'k, K: Key> {
     /// To the last leaf.
     Last,
 }
-
-impl<K: Key> Clone for Target<'_, K> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<K: Key> Copy for Target<'_, K> {}
 
 /// The requested part of a leaf: both ends and the direction.
 pub struct Part<'k, K: Key> {

@@ -19,6 +19,7 @@ use super::latch::Seen;
 use super::node::NodeRef;
 
 /// A node that a search has reached.
+#[derive(Clone, Copy)]
 pub(super) struct DescentPath<'g, K: Key> {
     pub(super) node: NodeRef<'g, K>,
     /// Estimated position in the node at which the search will end.
@@ -27,14 +28,6 @@ pub(super) struct DescentPath<'g, K: Key> {
     /// parent.
     parent: Option<(NodeRef<'g, K>, usize, usize)>,
 }
-
-impl<K: Key> Clone for DescentPath<'_, K> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<K: Key> Copy for DescentPath<'_, K> {}
 
 impl<'g, K: Key> DescentPath<'g, K> {
     /// A path to a node that was not reached from its parent.

@@ -95,23 +95,10 @@ pub struct Entry {
 }
 
 /// A node, for as long as the guard is pinned.
+#[derive(Clone, Copy, PartialEq)]
 pub(super) struct NodeRef<'g, K: Key> {
     header: NonNull<Header>,
     live: PhantomData<(&'g Header, fn() -> K)>,
-}
-
-impl<K: Key> Clone for NodeRef<'_, K> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<K: Key> Copy for NodeRef<'_, K> {}
-
-impl<K: Key> PartialEq for NodeRef<'_, K> {
-    fn eq(&self, other: &Self) -> bool {
-        self.header == other.header
-    }
 }
 
 impl<'g, K: Key> NodeRef<'g, K> {

@@ -40,33 +40,17 @@ pub(super) trait Point<K: Key>: Copy {
 }
 
 /// At a key.
+#[derive(Clone, Copy)]
 pub(super) struct At<'a, K: Key>(pub(super) K::Ref<'a>);
 /// At a key, to put a delta on its leaf without reading its contents.
+#[derive(Clone, Copy)]
 pub(super) struct Onto<'a, K: Key>(pub(super) K::Ref<'a>);
 /// Just below a key: right of every smaller key. No such point exists below the smallest key.
+#[derive(Clone, Copy)]
 pub(super) struct Below<'a, K: Key>(pub(super) K::Ref<'a>);
 /// Right of all keys.
 #[derive(Clone, Copy)]
 pub(super) struct Last;
-
-impl<K: Key> Clone for At<'_, K> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-impl<K: Key> Copy for At<'_, K> {}
-impl<K: Key> Clone for Onto<'_, K> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-impl<K: Key> Copy for Onto<'_, K> {}
-impl<K: Key> Clone for Below<'_, K> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-impl<K: Key> Copy for Below<'_, K> {}
 
 impl<K: Key> Point<K> for At<'_, K> {
     #[inline]
@@ -142,17 +126,11 @@ pub(super) struct Route<'g, K: Key> {
 }
 
 /// A page and the state of it that was seen.
+#[derive(Clone, Copy)]
 pub struct Place<'g, K: Key> {
     pub(super) id: PageId,
     pub(super) head: NodeRef<'g, K>,
 }
-
-impl<K: Key> Clone for Place<'_, K> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-impl<K: Key> Copy for Place<'_, K> {}
 
 impl<'g, K: Key> NodeRef<'g, K> {
     /// Whether the point is right of this page's range.

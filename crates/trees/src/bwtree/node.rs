@@ -135,23 +135,10 @@ struct ChangeBody<K: Key> {
 pub(super) struct OwnedNode<K: Key>(NonNull<Header<K>>);
 
 /// A published node, readable for `'g`.
+#[derive(Clone, Copy, PartialEq)]
 pub(crate) struct NodeRef<'g, K: Key> {
     pointer: NonNull<Header<K>>,
     guard: PhantomData<&'g Header<K>>,
-}
-
-impl<K: Key> Clone for NodeRef<'_, K> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<K: Key> Copy for NodeRef<'_, K> {}
-
-impl<K: Key> PartialEq for NodeRef<'_, K> {
-    fn eq(&self, other: &Self) -> bool {
-        self.pointer == other.pointer
-    }
 }
 
 impl<K: Key> fmt::Debug for NodeRef<'_, K> {

@@ -75,23 +75,10 @@ pub(super) struct Shape<'a, K: Key> {
 pub(super) struct OwnedNode<K: Key>(NonNull<Header<K>>);
 
 /// A node that other threads may change, alive during `'g`.
+#[derive(Clone, Copy, PartialEq)]
 pub struct NodeRef<'g, K: Key> {
     pointer: NonNull<Header<K>>,
     guard: PhantomData<&'g ()>,
-}
-
-impl<K: Key> Clone for NodeRef<'_, K> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<K: Key> Copy for NodeRef<'_, K> {}
-
-impl<K: Key> PartialEq for NodeRef<'_, K> {
-    fn eq(&self, other: &Self) -> bool {
-        self.pointer == other.pointer
-    }
 }
 
 fn layout<K: Key>(bytes: usize) -> Layout {

@@ -26,15 +26,8 @@ use namiki_index::shared::scan::Target;
 use super::node::NodeRef;
 use super::{BzTree, Variant};
 
-impl<K: Key> Clone for Step<'_, K> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<K: Key> Copy for Step<'_, K> {}
-
 /// An inner node that a search came through, and the child it took.
+#[derive(Clone, Copy)]
 pub(super) struct Step<'g, K: Key> {
     pub(super) node: NodeRef<'g, K>,
     pub(super) index: usize,

@@ -44,20 +44,13 @@ impl Header {
 }
 
 /// A node of either kind, alive while the guard is pinned.
+#[derive(Clone, Copy)]
 pub(super) struct NodeRef<'g, K> {
     header: &'g Header,
     /// The address with the right to the whole node.
     pub(super) at: NonNull<Header>,
     keys: PhantomData<fn() -> K>,
 }
-
-impl<K> Clone for NodeRef<'_, K> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<K> Copy for NodeRef<'_, K> {}
 
 impl<K> PartialEq for NodeRef<'_, K> {
     fn eq(&self, other: &Self) -> bool {

@@ -21,19 +21,13 @@ use super::layout::{Entry, Parts};
 use crate::bwtree::node::{BaseHeader, Header, Kind, NodeRef, OwnedNode, Spot};
 
 /// The fate of one key: its new value, or its removal.
+#[derive(Clone, Copy)]
 pub(in crate::bwtree) struct Fate<'g, K: Key> {
     pub(in crate::bwtree) key: K::Ref<'g>,
     pub(in crate::bwtree) value: Option<u64>,
     /// Where the key is in the base node.
     pub(in crate::bwtree) spot: Spot,
 }
-
-impl<K: Key> Clone for Fate<'_, K> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-impl<K: Key> Copy for Fate<'_, K> {}
 
 impl<K: Key> Fate<'_, K> {
     /// A placeholder that concerns no key.
