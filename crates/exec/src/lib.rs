@@ -7,6 +7,8 @@
 //! Paper: oode §1, §2
 
 mod bind;
+#[doc(hidden)]
+pub mod edges;
 mod error;
 mod explain;
 pub mod naive;

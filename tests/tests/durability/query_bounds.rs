@@ -10,8 +10,8 @@ use namiki::query::{
     Schema, column, literal,
 };
 use namiki::{Database, Key, NewTable, Table};
-use namiki_exec::naive;
 use namiki_exec::source::{MemoryTable, Table as PlainTable, Tables};
+use namiki_exec::{edges, naive};
 use namiki_platform::disk::SimDisk;
 use namiki_tests::loaded_table::{DIR, sound};
 use namiki_tests::small_database::builder;
@@ -28,96 +28,11 @@ fn open(disk: &SimDisk) -> Database {
 
 /// The values that a query compares the first column of a key with.
 fn bounds(column_type: ColumnType) -> Vec<Datum> {
-    let signed = [
-        i64::MIN,
-        i64::MIN + 1,
-        -65_536,
-        -256,
-        -255,
-        -1,
-        0,
-        1,
-        127,
-        254,
-        255,
-        256,
-        65_535,
-        i64::MAX - 1,
-        i64::MAX,
-    ];
-    match column_type {
-        ColumnType::Bool => vec![Datum::Bool(false), Datum::Bool(true)],
-        ColumnType::I64 => signed.map(Datum::I64).into(),
-        ColumnType::U64 => [
-            0,
-            1,
-            254,
-            255,
-            256,
-            65_535,
-            1 << 63,
-            u64::MAX - 255,
-            u64::MAX - 1,
-            u64::MAX,
-        ]
-        .map(Datum::U64)
-        .into(),
-        ColumnType::Decimal { scale } => signed
-            .map(|unscaled| Datum::Decimal {
-                unscaled: unscaled.into(),
-                scale,
-            })
-            .into(),
-        ColumnType::Date => [i32::MIN, -256, -1, 0, 255, 256, i32::MAX]
-            .map(Datum::Date)
-            .into(),
-        ColumnType::Text => {
-            let long = [
-                "x".repeat(65_537),
-                "x".repeat(65_536),
-                "\u{7f}".repeat(70_000),
-                "\0".repeat(70_000),
-            ];
-            let texts = [
-                "",
-                "\0",
-                "\0\0",
-                "\u{1}",
-                "a",
-                "a\0",
-                "a\0b",
-                "aa",
-                "b",
-                "x",
-                "\u{10ffff}",
-            ];
-            texts
-                .map(Datum::from)
-                .into_iter()
-                .chain(long.map(Datum::from))
-                .collect()
-        }
-        ColumnType::Bytes => {
-            let long = [0, 255].map(|byte| Datum::Bytes(vec![byte; 70_000]));
-            let bytes: [&[u8]; 10] = [
-                &[],
-                &[0],
-                &[0, 0],
-                &[0, 255],
-                &[1],
-                &[254, 255],
-                &[255],
-                &[255, 0],
-                &[255; 8],
-                &[255; 9],
-            ];
-            bytes
-                .map(|bytes| Datum::Bytes(bytes.to_vec()))
-                .into_iter()
-                .chain(long)
-                .collect()
-        }
+    let mut bounds = edges::values(column_type);
+    if matches!(column_type, ColumnType::Text | ColumnType::Bytes) {
+        bounds.extend(edges::beyond(column_type));
     }
+    bounds
 }
 
 /// A database and the plain evaluator, both with a table `t` with column `a`, and `b` if its key
@@ -174,18 +89,13 @@ impl<'d> Both<'d> {
                 keep = column("a").equal(literal(first.clone())).and(keep);
             }
             self.check(&Plan::find("t", keep.clone()), &keep);
-            let mut range = KeyRange {
+            let range = KeyRange {
                 equal: equal.to_vec(),
                 ..KeyRange::default()
             };
-            match comparison {
-                Comparison::Equal => range.equal.push(value.clone()),
-                Comparison::GreaterOrEqual => range.from = Some(value.clone()),
-                Comparison::Greater => range.above = Some(value.clone()),
-                Comparison::LessOrEqual => range.to = Some(value.clone()),
-                Comparison::Less => range.below = Some(value.clone()),
-                Comparison::NotEqual => continue,
-            }
+            let Some(range) = edges::bounded(range, comparison, value) else {
+                continue;
+            };
             let lookup = range.equal.clone();
             let scan = Scan {
                 table: "t".to_owned(),
@@ -273,25 +183,25 @@ fn bytes(datum: &Datum) -> Option<Vec<u8>> {
 }
 
 fn i64s() -> Vec<i64> {
-    let value = |datum: &Datum| {
-        if let Datum::I64(value) = datum {
-            Some(*value)
-        } else {
-            None
-        }
+    let value = |datum: Datum| match datum {
+        Datum::I64(value) => Some(value),
+        _ => None,
     };
-    bounds(ColumnType::I64).iter().filter_map(value).collect()
+    bounds(ColumnType::I64)
+        .into_iter()
+        .filter_map(value)
+        .collect()
 }
 
 fn u64s() -> Vec<u64> {
-    let value = |datum: &Datum| {
-        if let Datum::U64(value) = datum {
-            Some(*value)
-        } else {
-            None
-        }
+    let value = |datum: Datum| match datum {
+        Datum::U64(value) => Some(value),
+        _ => None,
     };
-    bounds(ColumnType::U64).iter().filter_map(value).collect()
+    bounds(ColumnType::U64)
+        .into_iter()
+        .filter_map(value)
+        .collect()
 }
 
 /// Some values of a list, including the first and the last.

@@ -1,9 +1,5 @@
 //! Compares a key's column with every value at an edge of its type, by each access path: the rows
 //! are those that a filter keeps of all rows.
-//!
-//! The edges are the least and the greatest value, bytes of 00 and FF (where a bound grows longer
-//! or shorter as bytes), text that is a prefix of another one, and values that no column of the
-//! type can hold, such as text that is longer than any key.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::num::NonZeroUsize;
@@ -14,162 +10,11 @@ use namiki_exec::plan::{
     Comparison, Expr, Find, KeyRange, NestedLoopJoin, Plan, Scan, column, literal,
 };
 use namiki_exec::source::{MemoryTable, Source, Table, Tables};
-use namiki_exec::{Executor, Options, naive};
+use namiki_exec::{Executor, Options, edges, naive};
 use namiki_platform::disk::Disk;
 
 use crate::random_plans::tables::TYPES;
 use crate::support::{in_segments, memory_disk, sorted};
-
-/// Values of a type that a key holds.
-fn edges(column_type: ColumnType) -> Vec<Datum> {
-    const U64: [u64; 10] = [
-        0,
-        1,
-        254,
-        255,
-        256,
-        65_535,
-        1 << 63,
-        u64::MAX - 255,
-        u64::MAX - 1,
-        u64::MAX,
-    ];
-    const DATES: [i32; 9] = [
-        i32::MIN,
-        i32::MIN + 1,
-        -256,
-        -1,
-        0,
-        255,
-        256,
-        i32::MAX - 1,
-        i32::MAX,
-    ];
-    let decimal = |unscaled: i64, scale| Datum::Decimal {
-        unscaled: unscaled.into(),
-        scale,
-    };
-    match column_type {
-        ColumnType::Bool => vec![Datum::Bool(false), Datum::Bool(true)],
-        ColumnType::I64 => SIGNED.map(Datum::I64).into(),
-        ColumnType::U64 => U64.map(Datum::U64).into(),
-        ColumnType::Decimal { scale } => SIGNED.map(|unscaled| decimal(unscaled, scale)).into(),
-        ColumnType::Date => DATES.map(Datum::Date).into(),
-        ColumnType::Text => text_edges(),
-        ColumnType::Bytes => byte_edges(),
-    }
-}
-
-const SIGNED: [i64; 16] = [
-    i64::MIN,
-    i64::MIN + 1,
-    -65_536,
-    -256,
-    -255,
-    -2,
-    -1,
-    0,
-    1,
-    127,
-    254,
-    255,
-    256,
-    65_535,
-    i64::MAX - 1,
-    i64::MAX,
-];
-
-fn text_edges() -> Vec<Datum> {
-    let long = "x".repeat(700);
-    let texts = [
-        "",
-        "\0",
-        "\0\0",
-        "\0\u{1}",
-        "\u{1}",
-        "a",
-        "a\0",
-        "a\0\0",
-        "a\0b",
-        "a\u{1}",
-        "aa",
-        "b",
-        "ÿ",
-        "\u{10ffff}",
-        "\u{10ffff}\u{10ffff}",
-        &long,
-    ];
-    texts.map(Datum::from).into()
-}
-
-fn byte_edges() -> Vec<Datum> {
-    let bytes: [&[u8]; 17] = [
-        &[],
-        &[0],
-        &[0, 0],
-        &[0, 1],
-        &[0, 2],
-        &[0, 255],
-        &[0, 255, 0],
-        &[1],
-        &[1, 255],
-        &[254, 255],
-        &[255],
-        &[255, 0],
-        &[255, 255],
-        &[255; 7],
-        &[255; 8],
-        &[255; 9],
-        &[255; 700],
-    ];
-    bytes.map(|bytes| Datum::Bytes(bytes.to_vec())).into()
-}
-
-/// Values that no key of the column holds, to compare it with.
-fn beyond(column_type: ColumnType) -> Vec<Datum> {
-    let huge = Datum::Decimal {
-        unscaled: 10_i128.pow(30),
-        scale: 0,
-    };
-    let minus_huge = Datum::Decimal {
-        unscaled: -10_i128.pow(30),
-        scale: 0,
-    };
-    let between = Datum::Decimal {
-        unscaled: 500_001,
-        scale: 6,
-    };
-    match column_type {
-        ColumnType::Bool | ColumnType::Date => Vec::new(),
-        ColumnType::I64 => vec![
-            huge,
-            minus_huge,
-            between,
-            Datum::U64(1 << 63),
-            Datum::U64(u64::MAX),
-        ],
-        ColumnType::U64 => vec![
-            huge,
-            minus_huge,
-            between,
-            Datum::I64(-1),
-            Datum::I64(i64::MIN),
-        ],
-        ColumnType::Decimal { .. } => vec![
-            huge,
-            minus_huge,
-            between,
-            Datum::I64(i64::MAX),
-            Datum::U64(u64::MAX),
-        ],
-        ColumnType::Text => [70_000, 65_537, 65_536, 2_000, 1_537]
-            .map(|length| "x".repeat(length).into())
-            .into(),
-        ColumnType::Bytes => [(0, 70_000), (255, 70_000), (255, 2_000), (255, 701)]
-            .map(|(byte, length)| Datum::Bytes(vec![byte; length]))
-            .into(),
-    }
-}
 
 /// The tables of one shape of key.
 struct Shape {
@@ -197,7 +42,7 @@ fn shape(
         Column::new("text", ColumnType::Text),
     ];
     let schema = Schema::new(columns, key).unwrap();
-    let mut values = edges(column_type);
+    let mut values = edges::values(column_type);
     if nullable {
         values.push(Datum::Null);
     }
@@ -234,20 +79,6 @@ fn shape(
         },
         index: (key[0] == "n" && key.len() == 1).then_some("by_v"),
     }
-}
-
-/// A range of one bound.
-fn range(comparison: Comparison, value: &Datum, mut range: KeyRange) -> Option<KeyRange> {
-    let value = value.clone();
-    match comparison {
-        Comparison::Equal => range.equal.push(value),
-        Comparison::GreaterOrEqual => range.from = Some(value),
-        Comparison::Greater => range.above = Some(value),
-        Comparison::LessOrEqual => range.to = Some(value),
-        Comparison::Less => range.below = Some(value),
-        Comparison::NotEqual => return None,
-    }
-    Some(range)
 }
 
 impl Shape {
@@ -299,7 +130,7 @@ impl Shape {
             ..KeyRange::default()
         };
         if of_type(value)
-            && let Some(range) = range(comparison, value, equal)
+            && let Some(range) = edges::bounded(equal, comparison, value)
         {
             ways.push(self.read(range));
         }
@@ -355,7 +186,7 @@ fn every_bound_at_every_edge_keeps_what_a_filter_keeps() {
         |table: MemoryTable| -> Arc<dyn Source> { Arc::new(in_segments(&disk, &dir, &table, 9)) };
     let places: [&dyn Fn(MemoryTable) -> Arc<dyn Source>; 2] = [&in_memory, &paged];
     for column_type in TYPES {
-        let (stored, beyond) = (edges(column_type), beyond(column_type));
+        let (stored, beyond) = (edges::values(column_type), edges::beyond(column_type));
         for (key, nullable) in KEYS.into_iter().flat_map(|key| [(key, false), (key, true)]) {
             for own in places {
                 let shape = shape(column_type, nullable, key, own);
@@ -394,7 +225,8 @@ fn two_bounds(checked: &mut Checked, shape: &Shape, values: &[Datum]) {
                 equal: shape.equal.clone(),
                 ..KeyRange::default()
             };
-            let both = range(lower, low, equal).and_then(|both| range(upper, high, both));
+            let both = edges::bounded(equal, lower, low)
+                .and_then(|both| edges::bounded(both, upper, high));
             checked.check(shape, &shape.read(both.unwrap()), &expected);
         }
     }
