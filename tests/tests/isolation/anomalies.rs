@@ -204,9 +204,12 @@ fn lost_update<C: Checks>(book: &mut Book) -> Result<u64, Error> {
 
 /// Protocols that validate reads: other transactions continue, and a transaction that has read
 /// versions they changed cannot commit.
+pub(crate) const OPTIMISTIC: [&str; 3] =
+    ["TT(ELR)+PWAL(1)", "SILO(ELR)+PWAL(1)", "SILO(NLR)+NOLOG"];
+
 fn optimistic_books() -> impl Iterator<Item = Book> {
-    let specs = ["TT(ELR)+PWAL(1)", "SILO(ELR)+PWAL(1)", "SILO(NLR)+NOLOG"];
-    specs.into_iter().map(|spec| Book::of(spec, Duration::MAX))
+    let book = |spec| Book::of(spec, Duration::MAX);
+    OPTIMISTIC.into_iter().map(book)
 }
 
 #[test]
@@ -266,45 +269,6 @@ fn a_version_that_is_no_predecessor_is_refused() {
     book.assert_anomaly("write skew");
 }
 
-/// Snapshot isolation lets these three commit; the reader makes the difference.
-#[test]
-fn the_read_only_anomaly_is_refused() {
-    let mut book = Book::new();
-    let ended = book.around::<NoFaults>(
-        |page, tx, table| {
-            page.read(tx, table, X)?;
-            page.read(tx, table, Y)
-        },
-        |book| {
-            book.commit(|page, tx, table| {
-                page.read(tx, table, Y)?;
-                page.write(tx, table, Y)
-            });
-            book.commit(|page, tx, table| {
-                page.read(tx, table, X)?;
-                page.read(tx, table, Y)
-            });
-        },
-        |page, tx, table| page.write(tx, table, X),
-    );
-    assert_conflict(&ended, Conflict::ReadChanged);
-    book.assert_serial();
-}
-
-#[test]
-fn a_read_is_repeatable_or_refused() {
-    let mut book = Book::new();
-    let ended = book.around::<NoFaults>(
-        |page, tx, table| page.read(tx, table, X),
-        |book| {
-            book.commit(|page, tx, table| page.write(tx, table, X));
-        },
-        |page, tx, table| page.read(tx, table, X),
-    );
-    assert_conflict(&ended, Conflict::ReadChanged);
-    book.assert_serial();
-}
-
 /// The cycle that a re-check of leaf versions alone would miss, because the order of stamps is not
 /// that of time. T2 reads y, valid far ahead. T1 scans the gap of k, writes y further ahead and
 /// commits. T2 inserts k at a low stamp. T2 read y before T1 wrote it, and T1 read the gap before
@@ -335,59 +299,6 @@ fn an_insertion_below_a_gap_readers_stamp_is_refused() {
     let mut book = Book::new();
     phantom::<faults::NoPhantomCheck>(&mut book).unwrap();
     book.assert_anomaly("phantom");
-}
-
-#[test]
-fn a_key_appearing_in_a_read_range_is_refused() {
-    for mut book in optimistic_books() {
-        let ended = book.around::<NoFaults>(
-            |page, tx, table| {
-                assert!(tx.versions(table, 4..=6)?.is_empty());
-                page.reads.push((5, 0));
-                Ok(())
-            },
-            |book| {
-                book.commit(|page, tx, table| page.write(tx, table, 5));
-            },
-            |page, tx, table| page.write(tx, table, X),
-        );
-        assert_conflict(&ended, Conflict::Phantom);
-        book.assert_serial();
-    }
-}
-
-/// Once a transaction has put a key into a gap that it had read, others find the key's record and
-/// no longer change the leaf. From then on the record protects the gap. In an earlier version it
-/// did not, and updates were lost. (Found by the shuffled transactions, `TT(NLR)+PWAL(16)`, seed
-/// 1.)
-#[test]
-fn a_gap_filled_by_its_reader_is_still_guarded() {
-    for rolled_back in [false, true] {
-        let mut book = Book::new();
-        let ended = book.around::<NoFaults>(
-            |page, tx, table| {
-                assert!(tx.versions(table, 4..=6)?.is_empty());
-                page.reads.push((5, 0));
-                let savepoint = tx.savepoint();
-                page.write(tx, table, 5)?;
-                if rolled_back {
-                    tx.rollback_to(&savepoint)?;
-                    page.writes.clear();
-                    page.write(tx, table, X)?;
-                }
-                Ok(())
-            },
-            |book| {
-                book.commit(|page, tx, table| {
-                    page.read(tx, table, X)?;
-                    page.write(tx, table, 5)
-                });
-            },
-            |_, _, _| Ok(()),
-        );
-        assert_conflict(&ended, Conflict::ReadChanged);
-        book.assert_serial();
-    }
 }
 
 /// A word has 15 bits for the distance of a version's last read from its wts. A read further ahead
@@ -427,47 +338,6 @@ fn readers_are_ordered_by_reads_writers_above_the_floor() {
     let writer = book.commit(|page, tx, table| page.write(tx, table, X));
     assert!(book.stamp_of(writer) > book.stamp_of(last));
     book.assert_serial();
-}
-
-/// The history that TicToc allows (see below): Silo detects that z has changed.
-#[test]
-fn silo_is_strictly_serializable() {
-    for spec in ["SILO(ELR)+PWAL(1)", "SILO(NLR)+NOLOG"] {
-        let mut book = Book::of(spec, Duration::MAX);
-        book.read_far_ahead(Z, 10);
-        let ended = book.around::<NoFaults>(
-            |page, tx, table| page.read(tx, table, Z),
-            |book| {
-                book.commit(|page, tx, table| page.write(tx, table, Z));
-                book.commit(|page, tx, table| page.read(tx, table, X));
-            },
-            |page, tx, table| page.write(tx, table, X),
-        );
-        assert_conflict(&ended, Conflict::ReadChanged);
-        book.assert_serial();
-    }
-}
-
-/// The same history: under strict two-phase locking T_a cannot overwrite z while T_c, which has
-/// read it, holds the lock.
-#[test]
-fn strict_two_phase_locking_is_strictly_serializable() {
-    for spec in ["S2PL(ELR)+PWAL(1)", "S2PL(NLR)+NOLOG"] {
-        let mut book = Book::of(spec, Duration::MAX);
-        book.read_far_ahead(Z, 10);
-        let t_c = book.around::<NoFaults>(
-            |page, tx, table| page.read(tx, table, Z),
-            |book| {
-                let t_a = book.try_commit::<NoFaults>(|page, tx, table| page.write(tx, table, Z));
-                assert_conflict(&t_a, Conflict::WriteLocked);
-                book.commit(|page, tx, table| page.read(tx, table, X));
-            },
-            |page, tx, table| page.write(tx, table, X),
-        );
-        t_c.unwrap();
-        book.commit(|page, tx, table| page.write(tx, table, Z));
-        book.assert_serial();
-    }
 }
 
 /// The anomaly that TicToc permits; therefore it is never offered where external consistency is

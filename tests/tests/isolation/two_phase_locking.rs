@@ -18,7 +18,7 @@ use namiki_tests::watchdog::on_threads;
 
 use crate::ten_keys::{Numbers, builder, filled};
 
-const SPECS: [&str; 8] = [
+pub(crate) const SPECS: [&str; 8] = [
     "S2PL(NLR)+NOLOG",
     "S2PL(NLR)+PWAL(1)",
     "S2PL(NLR)+PWAL(16)",
@@ -52,32 +52,6 @@ fn assert_locked<T: std::fmt::Debug>(ended: Result<T, Error>) {
         matches!(&ended, Err(Error::Conflict(conflict)) if locked(conflict)),
         "{ended:?}"
     );
-}
-
-#[test]
-fn reads_share_and_writes_exclude() {
-    for spec in SPECS {
-        let (db, table) = unwaiting(spec);
-        let mut reader = db.begin().unwrap();
-        assert_eq!(reader.get(&table, &10).unwrap(), Some(0));
-        assert_eq!(attempt(&db, |tx| tx.get(&table, &10)).unwrap(), Some(0));
-        assert_locked(attempt(&db, |tx| tx.put(&table, &10, &1)));
-        assert_locked(attempt(&db, |tx| tx.get_for_update(&table, &10)));
-        assert_locked(attempt(&db, |tx| tx.update(&table, &10, |it| it + 1)));
-        assert_locked(attempt(&db, |tx| tx.delete(&table, &10)));
-        // Its own lock conflicts only with locks of others.
-        assert!(reader.update(&table, &10, |it| it + 1).unwrap());
-        assert_locked(attempt(&db, |tx| tx.get(&table, &10)));
-        attempt(&db, |tx| tx.put(&table, &20, &1)).unwrap();
-        reader.commit().unwrap();
-        assert_eq!(attempt(&db, |tx| tx.get(&table, &10)).unwrap(), Some(1));
-
-        let mut writer = db.begin().unwrap();
-        writer.get_for_update(&table, &30).unwrap();
-        assert_locked(attempt(&db, |tx| tx.get(&table, &30)));
-        drop(writer);
-        attempt(&db, |tx| tx.put(&table, &30, &1)).unwrap();
-    }
 }
 
 #[test]
@@ -123,43 +97,6 @@ fn a_gap_that_was_read_gets_no_key() {
             attempt(&db, |tx| tx.put(&table, &14, &1)).unwrap();
             attempt(&db, |tx| tx.put(&table, &16, &1)).unwrap();
         }
-    }
-}
-
-#[test]
-fn the_ends_of_a_table_are_gaps_too() {
-    for spec in SPECS {
-        let (db, table) = unwaiting(spec);
-        let mut reader = db.begin().unwrap();
-        assert_eq!(reader.scan(&table, 95..).unwrap(), []);
-        assert_locked(attempt(&db, |tx| tx.put(&table, &u64::MAX, &1)));
-        assert_locked(attempt(&db, |tx| tx.put(&table, &95, &1)));
-        attempt(&db, |tx| tx.put(&table, &85, &1)).unwrap();
-        drop(reader);
-
-        let all = |_, _| std::ops::ControlFlow::Continue(());
-        let mut reader = db.begin().unwrap();
-        reader
-            .scan_with(&table, .., Direction::Backward, all)
-            .unwrap();
-        assert_locked(attempt(&db, |tx| tx.put(&table, &95, &1)));
-        assert_locked(attempt(&db, |tx| tx.put(&table, &1, &1)));
-        drop(reader);
-
-        // The lock ends at the limit of a scan, too.
-        let mut reader = db.begin().unwrap();
-        let mut left = 2;
-        reader
-            .scan_with(&table, 10.., Direction::Forward, |_, _| {
-                left -= 1;
-                match left {
-                    0 => std::ops::ControlFlow::Break(()),
-                    _ => std::ops::ControlFlow::Continue(()),
-                }
-            })
-            .unwrap();
-        assert_locked(attempt(&db, |tx| tx.put(&table, &15, &1)));
-        attempt(&db, |tx| tx.put(&table, &25, &1)).unwrap();
     }
 }
 
