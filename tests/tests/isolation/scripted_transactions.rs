@@ -10,6 +10,7 @@
 //! | `T: get KEY…`, `T: lock KEY` | reads keys; reads one for an update |
 //! | `T: scan [FROM [TO]] [limit=N] [backward=true]` | reads a range, both ends included |
 //! | `T: put KEY=N…`, `insert`, `add`, `T: update KEY N`, `T: delete KEY` | writes |
+//! | `T: fill COUNT` | puts 0 under the keys k100, k101, … |
 //! | `T: savepoint NAME`, `T: back NAME` | notes a point; rolls back to it |
 //! | `T: commit`, `T: abort` | ends the transaction T |
 //! | `rows` | all rows, `KEY=VALUE@STAMP`, read without a trace |
@@ -50,6 +51,7 @@ use namiki_log::StreamReader;
 use namiki_platform::disk::sim::Loss;
 use namiki_platform::disk::{Disk, SimDisk};
 use namiki_tests::small_database::builder;
+use namiki_tests::tested_specs::with_and_without_log;
 
 type Said = Result<String, Box<dyn Error>>;
 
@@ -76,6 +78,7 @@ enum Step {
     Update(String, i64),
     Add(Vec<(String, i64)>),
     Delete(String),
+    Fill(u64),
     Savepoint(String),
     Back(String),
     Commit,
@@ -214,6 +217,10 @@ impl Opened {
             Step::Add(rows) => rows
                 .iter()
                 .try_for_each(|(key, change)| tx.add(table, key, *change))?,
+            Step::Fill(count) => {
+                let mut keys = (100..100 + count).map(|number| format!("k{number}"));
+                keys.try_for_each(|key| tx.put(table, &key, &0))?;
+            }
             Step::Update(key, value) => {
                 if !tx.update(table, key, |_| *value)? {
                     return Ok(absent(key));
@@ -402,4 +409,14 @@ fn scripted_two_phase_locking() {
 #[test]
 fn scripted_anomalies() {
     run(specs(crate::anomalies::OPTIMISTIC), "anomalies");
+}
+
+#[test]
+fn scripted_own_writes() {
+    run(with_and_without_log(), "own_writes");
+}
+
+#[test]
+fn scripted_increments() {
+    run(with_and_without_log(), "increments");
 }

@@ -7,14 +7,12 @@
 
 use std::collections::BTreeMap;
 use std::num::{NonZeroU16, NonZeroU32};
-use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
 use namiki::{
-    ConcurrencyControl, Conflict, Database, Direction, Error, LogStyle, ProtocolSpec, Table,
-    WorkerId,
+    ConcurrencyControl, Conflict, Database, Error, LogStyle, ProtocolSpec, Table, WorkerId,
 };
 use namiki_platform::disk::{Disk, SimDisk};
 use namiki_platform::seeded_random::Random;
@@ -44,92 +42,6 @@ fn each_spec(check: impl Fn(&Database, Table<u64, i64>)) {
         let table = db.table("numbers").unwrap();
         check(&db, table);
     }
-}
-
-#[test]
-fn a_transaction_reads_its_own_writes() {
-    each_spec(|db, table| {
-        db.transact(|tx| tx.put(&table, &1, &10)).unwrap();
-        db.transact(|tx| {
-            assert_eq!(tx.get(&table, &1)?, Some(10));
-            tx.put(&table, &1, &11)?;
-            assert_eq!(tx.get(&table, &1)?, Some(11));
-            assert!(tx.update(&table, &1, |old| old * 2)?);
-            assert_eq!(tx.get_for_update(&table, &1)?, Some(22));
-            assert!(tx.delete(&table, &1)?);
-            assert_eq!(tx.get(&table, &1)?, None);
-            assert!(!tx.delete(&table, &1)?);
-            assert!(!tx.update(&table, &1, |old| old)?);
-            tx.insert(&table, &1, &30)?;
-            tx.insert(&table, &2, &40)?;
-            assert_eq!(tx.get(&table, &2)?, Some(40));
-            Ok(())
-        })
-        .unwrap();
-        let all = db.transact(|tx| tx.scan(&table, ..)).unwrap();
-        assert_eq!(all, [(1, 30), (2, 40)]);
-    });
-}
-
-#[test]
-fn a_scan_sees_own_writes_in_both_directions() {
-    each_spec(|db, table| {
-        db.transact(|tx| (0..10).try_for_each(|key| tx.put(&table, &(key * 10), &1)))
-            .unwrap();
-        db.transact(|tx| {
-            tx.put(&table, &35, &2)?;
-            tx.delete(&table, &40)?;
-            tx.put(&table, &50, &3)?;
-            let expected = [(30, 1), (35, 2), (50, 3), (60, 1)];
-            assert_eq!(tx.scan(&table, 30..=60)?, expected);
-            assert_eq!(tx.scan(&table, 31..60)?, expected[1..3]);
-            let mut backward = Vec::new();
-            tx.scan_with(&table, 30..=60, Direction::Backward, |key, value| {
-                backward.push((key, value));
-                match backward.len() {
-                    3 => ControlFlow::Break(()),
-                    _ => ControlFlow::Continue(()),
-                }
-            })?;
-            assert_eq!(backward, [(60, 1), (50, 3), (35, 2)]);
-            assert!(tx.scan(&table, 61..70)?.is_empty());
-            assert_eq!(tx.scan(&table, ..)?.len(), 10);
-            Ok(())
-        })
-        .unwrap();
-    });
-}
-
-#[test]
-fn a_savepoint_takes_back_only_later_writes() {
-    each_spec(|db, table| {
-        db.transact(|tx| tx.put(&table, &1, &1)).unwrap();
-        db.transact(|tx| {
-            tx.put(&table, &1, &2)?;
-            let outer = tx.savepoint();
-            tx.put(&table, &1, &3)?;
-            // More writes than are searched linearly.
-            for key in 100..150 {
-                tx.put(&table, &key, &0)?;
-            }
-            let inner = tx.savepoint();
-            tx.delete(&table, &1)?;
-            tx.put(&table, &2, &4)?;
-            tx.rollback_to(&inner)?;
-            assert_eq!((tx.get(&table, &1)?, tx.get(&table, &2)?), (Some(3), None));
-            tx.put(&table, &120, &1)?;
-            tx.rollback_to(&outer)?;
-            assert_eq!(tx.scan(&table, ..)?, [(1, 2)]);
-            // A transaction can return to a savepoint more than once.
-            tx.put(&table, &3, &5)?;
-            tx.put(&table, &1, &9)?;
-            tx.rollback_to(&outer)?;
-            tx.put(&table, &4, &6)
-        })
-        .unwrap();
-        let all = db.transact(|tx| tx.scan(&table, ..)).unwrap();
-        assert_eq!(all, [(1, 2), (4, 6)]);
-    });
 }
 
 /// Writes are deferred until their records are needed, which must not be observable: two tables are
@@ -211,30 +123,6 @@ fn whatever_comes_between_writes_sees_them_all() {
         assert_eq!(a, model_numbers.into_iter().collect::<Vec<_>>());
         assert_eq!(b, model_names.into_iter().collect::<Vec<_>>());
         assert!(a.len() > 10 && b.len() > 10);
-    });
-}
-
-#[test]
-fn a_duplicate_is_an_error_that_ends_nothing() {
-    each_spec(|db, table| {
-        db.transact(|tx| tx.insert(&table, &0x0102, &1)).unwrap();
-        db.transact(|tx| {
-            match tx.insert(&table, &0x0102, &2) {
-                Err(Error::Duplicate { table, key }) => {
-                    assert_eq!(
-                        (table.as_str(), key.as_str()),
-                        ("numbers", "0000000000000102")
-                    );
-                }
-                other => panic!("{other:?}"),
-            }
-            tx.insert(&table, &3, &3)
-        })
-        .unwrap();
-        let ended = db.transact(|tx| tx.insert(&table, &3, &4));
-        assert!(matches!(ended, Err(Error::Duplicate { .. })), "{ended:?}");
-        let all = db.transact(|tx| tx.scan(&table, ..)).unwrap();
-        assert_eq!(all, [(3, 3), (0x0102, 1)]);
     });
 }
 

@@ -64,31 +64,6 @@ fn a_ticket_of_another_database_or_opening_is_foreign() {
 }
 
 #[test]
-fn a_savepoint_of_another_transaction_is_stale() {
-    let db = builder("TT(NLR)+PWAL(1)", &SimDisk::new())
-        .open("/db")
-        .unwrap();
-    let table = numbers(&db);
-    let mut one = db.begin().unwrap();
-    let mut two = db.begin().unwrap();
-    one.put(&table, &1, &1).unwrap();
-    let of_one = one.savepoint();
-    two.put(&table, &2, &2).unwrap();
-    let of_two = two.savepoint();
-    two.put(&table, &3, &3).unwrap();
-    for (tx, stale) in [(&mut one, &of_two), (&mut two, &of_one)] {
-        let refused = tx.rollback_to(stale);
-        assert!(matches!(refused, Err(Error::StaleSavepoint)), "{refused:?}");
-    }
-    // Nothing was rolled back, and both transactions continue.
-    two.rollback_to(&of_two).unwrap();
-    two.put(&table, &4, &4).unwrap();
-    one.commit().unwrap();
-    two.commit().unwrap();
-    assert_eq!(keys(&db), [1, 2, 4]);
-}
-
-#[test]
 fn an_earlier_transactions_savepoint_is_stale() {
     let db = builder("TT(ELR)+PWAL(1)", &SimDisk::new())
         .open("/db")
@@ -113,30 +88,4 @@ fn an_earlier_transactions_savepoint_is_stale() {
         })
         .unwrap();
     assert_eq!(keys(&db), [1, 2]);
-}
-
-#[test]
-fn a_savepoint_that_was_taken_back_is_stale() {
-    let db = builder("TT(NLR)+PWAL(1)", &SimDisk::new())
-        .open("/db")
-        .unwrap();
-    let table = numbers(&db);
-    db.transact(|tx| {
-        tx.put(&table, &1, &1)?;
-        let outer = tx.savepoint();
-        tx.put(&table, &1, &2)?;
-        tx.put(&table, &2, &2)?;
-        let inner = tx.savepoint();
-        tx.put(&table, &3, &3)?;
-        tx.rollback_to(&outer)?;
-        // As many writes as when the inner savepoint was made.
-        tx.put(&table, &5, &5)?;
-        tx.put(&table, &6, &6)?;
-        let refused = tx.rollback_to(&inner);
-        assert!(matches!(refused, Err(Error::StaleSavepoint)), "{refused:?}");
-        assert_eq!(tx.scan(&table, ..)?, [(1, 1), (5, 5), (6, 6)]);
-        Ok(())
-    })
-    .unwrap();
-    assert_eq!(keys(&db), [1, 5, 6]);
 }
