@@ -78,7 +78,6 @@ mod statistics;
 mod write;
 
 use std::fmt;
-use std::ops::ControlFlow;
 
 use crossbeam_epoch as epoch;
 
@@ -90,14 +89,9 @@ use self::node::LeafRef;
 use self::prefix_compare::BEFORE;
 use self::retire::Subtree;
 use crate::key::{Fixed8, Variable};
-use crate::shared::batch::get_in_lanes;
 use crate::shared::counters::Counters;
 use crate::shared::leaf_table::LeafTable;
-use crate::shared::scan::scan;
-use crate::{
-    Change, Changed, Expected, IndexError, LeafVersion, Lookup, OrderedIndex, PointIndex, ScanItem,
-    ScanRange, Statistics,
-};
+use crate::{Change, Changed, Expected, IndexError, Lookup, OrderedIndex, PointIndex};
 
 /// Sizes that structure changes depend on. May differ at every start; nothing is stored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -212,10 +206,6 @@ impl<K: ArtKey> PointIndex for ArtTree<K> {
         self.get_key(key)
     }
 
-    fn get_many(&self, keys: &[&[u8]], out: &mut Vec<Lookup>) -> Result<(), IndexError> {
-        get_in_lanes::<K>(keys, out, |keys, out| self.get_lanes(keys, out))
-    }
-
     #[inline]
     fn change(
         &self,
@@ -226,44 +216,11 @@ impl<K: ArtKey> PointIndex for ArtTree<K> {
         self.change_key(key, decide)
     }
 
-    fn leaf_rts(&self, leaf: u64) -> u64 {
-        self.table.rts(leaf)
-    }
+    crate::methods_by_leaf_table!();
 
-    fn raise_and_check(&self, seen: LeafVersion, rts: u64) -> bool {
-        self.table.raise_and_check(seen, rts, &epoch::pin())
-    }
-
-    fn current(&self, leaf: u64) -> Option<LeafVersion> {
-        self.table.current(leaf, &epoch::pin())
-    }
-
-    fn statistics(&self) -> Statistics {
-        self.census().statistics
-    }
-
-    fn memory_bytes(&self) -> usize {
-        self.census().bytes
-    }
-
-    fn len(&self) -> usize {
-        self.census().statistics.records as usize
-    }
+    crate::methods_by_census!(K);
 }
 
 impl<K: ArtKey> OrderedIndex for ArtTree<K> {
-    fn scan(
-        &self,
-        range: ScanRange<'_>,
-        visit: impl FnMut(ScanItem<'_>) -> ControlFlow<()>,
-    ) -> Result<(), IndexError> {
-        scan::<K, _>(self, range, visit)
-    }
-
-    fn bulk_load<B: AsRef<[u8]>>(
-        &self,
-        sorted: impl IntoIterator<Item = (B, u64)>,
-    ) -> Result<usize, IndexError> {
-        self.load_sorted(sorted)
-    }
+    crate::methods_by_fences!(K);
 }

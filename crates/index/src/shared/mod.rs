@@ -17,3 +17,4 @@ pub mod node_alloc;
 pub mod range;
 pub mod scan;
 pub mod segmented_array;
+mod tree_methods;

@@ -50,18 +50,12 @@ mod statistics;
 mod write;
 
 use std::fmt;
-use std::ops::ControlFlow;
 
 use crossbeam_epoch as epoch;
 use namiki_index::key::{Fixed8, Key, Variable};
-use namiki_index::shared::batch::get_in_lanes;
 use namiki_index::shared::counters::Counters;
 use namiki_index::shared::leaf_table::LeafTable;
-use namiki_index::shared::scan::scan;
-use namiki_index::{
-    Change, Changed, Expected, IndexError, LeafVersion, Lookup, OrderedIndex, PointIndex, ScanItem,
-    ScanRange, Statistics,
-};
+use namiki_index::{Change, Changed, Expected, IndexError, Lookup, OrderedIndex, PointIndex};
 
 use self::node::{Nodes, Root};
 
@@ -195,10 +189,6 @@ impl<K: Key> PointIndex for BlinkTree<K> {
         Ok(self.look_up(K::parse(key)?))
     }
 
-    fn get_many(&self, keys: &[&[u8]], out: &mut Vec<Lookup>) -> Result<(), IndexError> {
-        get_in_lanes::<K>(keys, out, |keys, out| self.get_lanes(keys, out))
-    }
-
     #[inline]
     fn change(
         &self,
@@ -209,44 +199,11 @@ impl<K: Key> PointIndex for BlinkTree<K> {
         self.change_key(key, expected, decide)
     }
 
-    fn leaf_rts(&self, leaf: u64) -> u64 {
-        self.table.rts(leaf)
-    }
+    namiki_index::methods_by_leaf_table!();
 
-    fn raise_and_check(&self, seen: LeafVersion, rts: u64) -> bool {
-        self.table.raise_and_check(seen, rts, &epoch::pin())
-    }
-
-    fn current(&self, leaf: u64) -> Option<LeafVersion> {
-        self.table.current(leaf, &epoch::pin())
-    }
-
-    fn statistics(&self) -> Statistics {
-        self.census().statistics
-    }
-
-    fn memory_bytes(&self) -> usize {
-        self.census().bytes
-    }
-
-    fn len(&self) -> usize {
-        self.census().statistics.records as usize
-    }
+    namiki_index::methods_by_census!(K);
 }
 
 impl<K: Key> OrderedIndex for BlinkTree<K> {
-    fn scan(
-        &self,
-        range: ScanRange<'_>,
-        visit: impl FnMut(ScanItem<'_>) -> ControlFlow<()>,
-    ) -> Result<(), IndexError> {
-        scan::<K, _>(self, range, visit)
-    }
-
-    fn bulk_load<B: AsRef<[u8]>>(
-        &self,
-        sorted: impl IntoIterator<Item = (B, u64)>,
-    ) -> Result<usize, IndexError> {
-        self.load_sorted(sorted)
-    }
+    namiki_index::methods_by_fences!(K);
 }

@@ -65,17 +65,13 @@ mod variant_tests;
 mod write;
 
 use std::fmt;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use crossbeam_epoch as epoch;
 use namiki_index::key::{Fixed8, Key, Variable};
-use namiki_index::shared::batch::get_in_lanes;
 use namiki_index::shared::counters::Counters;
-use namiki_index::shared::scan::scan;
 use namiki_index::{
-    Change, Changed, Expected, IndexError, LeafVersion, Lookup, OrderedIndex, PointIndex, ScanItem,
-    ScanRange, Statistics,
+    Change, Changed, Expected, IndexError, LeafVersion, Lookup, OrderedIndex, PointIndex,
 };
 
 use self::leaf_stamps::StampTable;
@@ -235,10 +231,6 @@ impl<K: Key, V: Variant> PointIndex for BwTree<K, V> {
         self.get_key(key)
     }
 
-    fn get_many(&self, keys: &[&[u8]], out: &mut Vec<Lookup>) -> Result<(), IndexError> {
-        get_in_lanes::<K>(keys, out, |keys, out| self.get_lanes(keys, out))
-    }
-
     #[inline]
     fn change(
         &self,
@@ -265,32 +257,9 @@ impl<K: Key, V: Variant> PointIndex for BwTree<K, V> {
         self.mapping.version(leaf, &epoch::pin())
     }
 
-    fn statistics(&self) -> Statistics {
-        self.census().statistics
-    }
-
-    fn memory_bytes(&self) -> usize {
-        self.census().bytes
-    }
-
-    fn len(&self) -> usize {
-        self.census().statistics.records as usize
-    }
+    namiki_index::methods_by_census!(K);
 }
 
 impl<K: Key, V: Variant> OrderedIndex for BwTree<K, V> {
-    fn scan(
-        &self,
-        range: ScanRange<'_>,
-        visit: impl FnMut(ScanItem<'_>) -> ControlFlow<()>,
-    ) -> Result<(), IndexError> {
-        scan::<K, _>(self, range, visit)
-    }
-
-    fn bulk_load<B: AsRef<[u8]>>(
-        &self,
-        sorted: impl IntoIterator<Item = (B, u64)>,
-    ) -> Result<usize, IndexError> {
-        self.load_sorted(sorted)
-    }
+    namiki_index::methods_by_fences!(K);
 }

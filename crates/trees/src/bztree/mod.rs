@@ -48,16 +48,12 @@ mod write;
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::ops::ControlFlow;
 
 use crossbeam_epoch as epoch;
 use namiki_index::key::{Fixed8, Key, Variable};
-use namiki_index::shared::batch::get_in_lanes;
 use namiki_index::shared::counters::Counters;
-use namiki_index::shared::scan::scan;
 use namiki_index::{
-    Change, Changed, Expected, IndexError, LeafVersion, Lookup, OrderedIndex, PointIndex, ScanItem,
-    ScanRange, Statistics,
+    Change, Changed, Expected, IndexError, LeafVersion, Lookup, OrderedIndex, PointIndex,
 };
 
 use self::leaf_table::{Leaves, version};
@@ -240,10 +236,6 @@ impl<K: Key, V: Variant> PointIndex for BzTree<K, V> {
         Ok(self.leaf(key, guard).get::<V>(key, guard))
     }
 
-    fn get_many(&self, keys: &[&[u8]], out: &mut Vec<Lookup>) -> Result<(), IndexError> {
-        get_in_lanes::<K>(keys, out, |keys, out| self.get_lanes(keys, out))
-    }
-
     #[inline]
     fn change(
         &self,
@@ -283,32 +275,9 @@ impl<K: Key, V: Variant> PointIndex for BzTree<K, V> {
         Some(version(leaf, status))
     }
 
-    fn statistics(&self) -> Statistics {
-        self.census().statistics
-    }
-
-    fn memory_bytes(&self) -> usize {
-        self.census().bytes
-    }
-
-    fn len(&self) -> usize {
-        self.census().statistics.records as usize
-    }
+    namiki_index::methods_by_census!(K);
 }
 
 impl<K: Key, V: Variant> OrderedIndex for BzTree<K, V> {
-    fn scan(
-        &self,
-        range: ScanRange<'_>,
-        visit: impl FnMut(ScanItem<'_>) -> ControlFlow<()>,
-    ) -> Result<(), IndexError> {
-        scan::<K, _>(self, range, visit)
-    }
-
-    fn bulk_load<B: AsRef<[u8]>>(
-        &self,
-        sorted: impl IntoIterator<Item = (B, u64)>,
-    ) -> Result<usize, IndexError> {
-        self.load_sorted(sorted)
-    }
+    namiki_index::methods_by_fences!(K);
 }

@@ -58,12 +58,10 @@ use std::ops::ControlFlow;
 
 use crossbeam_epoch as epoch;
 use namiki_index::key::{Fixed8, Variable};
-use namiki_index::shared::batch::get_in_lanes;
 use namiki_index::shared::counters::Counters;
 use namiki_index::shared::leaf_table::LeafTable;
 use namiki_index::{
-    Change, Changed, Expected, IndexError, LeafVersion, Lookup, OrderedIndex, PointIndex, ScanItem,
-    ScanRange, Statistics,
+    Change, Changed, Expected, IndexError, Lookup, OrderedIndex, PointIndex, ScanItem, ScanRange,
 };
 
 use self::border::Border;
@@ -191,10 +189,6 @@ impl<K: Slicing> PointIndex for Masstree<K> {
         self.get_key(key)
     }
 
-    fn get_many(&self, keys: &[&[u8]], out: &mut Vec<Lookup>) -> Result<(), IndexError> {
-        get_in_lanes::<K>(keys, out, |keys, out| self.get_lanes(keys, out))
-    }
-
     #[inline]
     fn change(
         &self,
@@ -205,29 +199,9 @@ impl<K: Slicing> PointIndex for Masstree<K> {
         self.change_key(key, decide)
     }
 
-    fn leaf_rts(&self, leaf: u64) -> u64 {
-        self.table.rts(leaf)
-    }
+    namiki_index::methods_by_leaf_table!();
 
-    fn raise_and_check(&self, seen: LeafVersion, rts: u64) -> bool {
-        self.table.raise_and_check(seen, rts, &epoch::pin())
-    }
-
-    fn current(&self, leaf: u64) -> Option<LeafVersion> {
-        self.table.current(leaf, &epoch::pin())
-    }
-
-    fn statistics(&self) -> Statistics {
-        self.census().statistics
-    }
-
-    fn memory_bytes(&self) -> usize {
-        self.census().bytes
-    }
-
-    fn len(&self) -> usize {
-        self.census().statistics.records as usize
-    }
+    namiki_index::methods_by_census!(K);
 }
 
 impl<K: Slicing> OrderedIndex for Masstree<K> {
