@@ -89,12 +89,6 @@ impl GenerationInfo {
         start.copied().unwrap_or(StreamStart::FIRST)
     }
 
-    /// Whether it lies in rings: in a shared device, written by a release that recycles there.
-    #[must_use]
-    pub fn is_in_rings(&self) -> bool {
-        matches!(self.placement, Placement::Shared { .. }) && !self.starts.is_empty()
-    }
-
     /// Whether commits with this stamp lie beyond the last one that counts.
     #[must_use]
     pub fn is_beyond(&self, stamp: Stamp) -> bool {
