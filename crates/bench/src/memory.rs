@@ -98,7 +98,7 @@ impl Row for MemoryRow {
             ("spec", Cell::key(&self.spec)),
             ("ops", Cell::key(self.ops)),
             ("seconds", Cell::measure(self.seconds)),
-            ("rss_mb", Cell::measure(self.rss_bytes as f64 / 1e6)),
+            ("rss_mb", Cell::megabytes(self.rss_bytes)),
             (
                 "growth_mb",
                 Cell::measure(self.growth_bytes.map(|bytes| bytes as f64 / 1e6)),

@@ -38,6 +38,16 @@ impl Cell {
         Self::Measure(value.into())
     }
 
+    /// Creates a cell for a counted value.
+    pub(crate) fn count(value: impl Into<Option<u64>>) -> Self {
+        Self::Measure(value.into().map(|count| count as f64))
+    }
+
+    /// Creates a cell for bytes, in megabytes.
+    pub(crate) fn megabytes(value: impl Into<Option<u64>>) -> Self {
+        Self::Measure(value.into().map(|bytes| bytes as f64 / 1e6))
+    }
+
     fn text(&self) -> String {
         match self {
             Self::Key(text) => text.clone(),
@@ -239,11 +249,10 @@ mod tests {
 
     impl Row for Sample {
         fn cells(&self) -> Vec<(&'static str, Cell)> {
-            let flushes = self.flushes.map(|flushes| flushes as f64);
             vec![
                 ("name", Cell::key(self.name)),
                 ("tps", Cell::measure(self.tps)),
-                ("flushes", Cell::measure(flushes)),
+                ("flushes", Cell::count(self.flushes)),
             ]
         }
     }

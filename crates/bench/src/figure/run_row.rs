@@ -85,17 +85,13 @@ impl RunRow {
 
 impl Row for RunRow {
     fn cells(&self) -> Vec<(&'static str, Cell)> {
-        let count = |count: Option<u64>| Cell::measure(count.map(|count| count as f64));
         vec![
             ("threads", Cell::key(self.threads)),
             ("tps", Cell::measure(self.tps)),
             ("abort rate", Cell::measure(self.abort_rate)),
-            ("flushes", count(self.flushes)),
-            (
-                "WAL MB",
-                Cell::measure(self.wal_bytes.map(|bytes| bytes as f64 / 1e6)),
-            ),
-            ("CAS misses", count(self.cas_misses)),
+            ("flushes", Cell::count(self.flushes)),
+            ("WAL MB", Cell::megabytes(self.wal_bytes)),
+            ("CAS misses", Cell::count(self.cas_misses)),
             ("CPU us/tx", Cell::measure(self.cpu_us_per_transaction)),
             ("seconds", Cell::measure(self.seconds)),
             // Last, because the names vary in length.
@@ -145,10 +141,7 @@ impl Row for ClusterRunRow<'_> {
             ),
             ("tps", Cell::measure(run.tps)),
             ("mean RTT ms", Cell::measure(run.mean_rtt_ms)),
-            (
-                "in flight",
-                Cell::measure(run.in_flight.map(|it| it as f64)),
-            ),
+            ("in flight", Cell::count(run.in_flight)),
             ("CPU %", Cell::measure(run.cpu_percent)),
             ("leader CPU %", Cell::measure(run.leader_cpu_percent)),
             ("series", Cell::key(run.line)),

@@ -67,7 +67,7 @@ impl Row for KvRow<'_> {
             ("p50 us", latency(|us| us.p50)),
             ("p99 us", latency(|us| us.p99)),
             ("CPU us/tx", Cell::measure(self.cpu_us_per_transaction)),
-            ("RSS MB", Cell::measure(self.rss_bytes as f64 / 1e6)),
+            ("RSS MB", Cell::megabytes(self.rss_bytes)),
             ("isolation", Cell::key(self.isolation)),
             ("durability", Cell::key(&self.durability)),
         ]

@@ -113,14 +113,11 @@ impl Row for QueryRow<'_> {
             ("CPU us/read", Cell::measure(self.cpu_us_per_io)),
             ("bare us/read", Cell::measure(self.cpu_us_per_io_bare)),
             ("CPU %", Cell::measure(self.cpu_percent)),
-            ("reads", Cell::measure(self.reads as f64)),
-            ("pages", Cell::measure(self.distinct_pages as f64)),
-            ("merged", Cell::measure(self.merged_faults as f64)),
-            ("rows", Cell::measure(self.rows as f64)),
-            (
-                "groups",
-                Cell::measure(self.groups.map(|groups| groups as f64)),
-            ),
+            ("reads", Cell::count(self.reads)),
+            ("pages", Cell::count(self.distinct_pages)),
+            ("merged", Cell::count(self.merged_faults)),
+            ("rows", Cell::count(self.rows)),
+            ("groups", Cell::count(self.groups)),
         ]
     }
 }

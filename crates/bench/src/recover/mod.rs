@@ -211,7 +211,7 @@ impl Row for RecoverRow<'_> {
             ("records/s", Cell::measure(self.records_per_s)),
             ("MB/s", Cell::measure(self.mb_per_s)),
             ("seconds", Cell::measure(self.seconds)),
-            ("transactions", Cell::measure(self.transactions as f64)),
+            ("transactions", Cell::count(self.transactions)),
             (
                 "equal",
                 Cell::key(if self.equal_to_oracle { "yes" } else { "NO" }),

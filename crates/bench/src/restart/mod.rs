@@ -138,7 +138,7 @@ impl Row for RestartRow<'_> {
             ("first read ms", Cell::measure(self.first_read_ms)),
             ("first write ms", Cell::measure(self.first_write_ms)),
             ("loaded ms", Cell::measure(self.loaded_ms)),
-            ("replayed", Cell::measure(self.replayed as f64)),
+            ("replayed", Cell::count(self.replayed)),
             (
                 "equal",
                 Cell::key(if self.rows_equal { "yes" } else { "NO" }),

@@ -112,16 +112,10 @@ impl Row for TxnRow<'_> {
             ("p50 us", latency(|us| us.p50)),
             ("p99 us", latency(|us| us.p99)),
             ("max us", latency(|us| us.max)),
-            (
-                "flushes",
-                Cell::measure(self.flushes.map(|flushes| flushes as f64)),
-            ),
-            (
-                "WAL MB",
-                Cell::measure(self.wal_bytes.map(|bytes| bytes as f64 / 1e6)),
-            ),
+            ("flushes", Cell::count(self.flushes)),
+            ("WAL MB", Cell::megabytes(self.wal_bytes)),
             ("CPU us/tx", Cell::measure(self.cpu_us_per_transaction)),
-            ("RSS MB", Cell::measure(self.rss_bytes as f64 / 1e6)),
+            ("RSS MB", Cell::megabytes(self.rss_bytes)),
         ]
     }
 }

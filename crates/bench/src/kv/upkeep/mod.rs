@@ -147,7 +147,6 @@ struct UpkeepRow<'a> {
 impl Row for UpkeepRow<'_> {
     fn cells(&self) -> Vec<(&'static str, Cell)> {
         let outcome = &self.outcome;
-        let megabytes = |bytes: Option<u64>| Cell::measure(bytes.map(|it| it as f64 / 1e6));
         vec![
             ("store", Cell::key(self.store)),
             ("measure", Cell::key(&self.measure)),
@@ -156,8 +155,8 @@ impl Row for UpkeepRow<'_> {
             ("scan s", Cell::measure(outcome.scan_seconds)),
             ("tps", Cell::measure(outcome.tps)),
             ("tps alone", Cell::measure(outcome.tps_alone)),
-            ("files MB", megabytes(outcome.file_bytes)),
-            ("closed MB", megabytes(outcome.closed_bytes)),
+            ("files MB", Cell::megabytes(outcome.file_bytes)),
+            ("closed MB", Cell::megabytes(outcome.closed_bytes)),
             ("durability", Cell::key(&self.durability)),
         ]
     }
