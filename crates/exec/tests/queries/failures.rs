@@ -2,18 +2,17 @@
 //! nothing.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::num::NonZeroUsize;
 use std::ops::Bound;
 use std::sync::Arc;
 
 use namiki_data::columns::{Column, ColumnType, Datum, Schema};
 
-use crate::support::{Shop, in_segments, memory_disk, papers_query, sorted};
+use crate::support::{Shop, in_segments, long_texts, memory_disk, options, papers_query, sorted};
 use namiki_exec::plan::{
     AggregateCall, AggregateFunction, KeyRange, Plan, SortKey, column, literal,
 };
 use namiki_exec::source::{MemoryTable, RowBatch, Source, SourceError, Table, Tables};
-use namiki_exec::{Degree, ExecError, Executor, Options, Statistics, naive};
+use namiki_exec::{ExecError, Executor, Options, Statistics, naive};
 use namiki_platform::disk::sim::ReadFaults;
 use namiki_platform::disk::{Disk, SimDisk};
 
@@ -65,14 +64,6 @@ impl Setting {
             .unwrap();
         assert_eq!(sorted(rows.collect_all().unwrap()), self.expected);
         self.check_nothing_left(&rows.statistics());
-    }
-}
-
-fn options(threads: usize, tasks: usize) -> Options {
-    Options {
-        threads: NonZeroUsize::new(threads).unwrap(),
-        degree: Degree::Fixed(tasks),
-        ..Options::default()
     }
 }
 
@@ -286,21 +277,6 @@ fn a_million_tasks_wait_and_go() {
     }
 }
 
-/// A hundred rows in 25 groups, with a text of 10,000 bytes in each.
-fn texts_of_groups() -> MemoryTable {
-    let columns = vec![
-        Column::new("id", ColumnType::I64),
-        Column::new("group", ColumnType::I64),
-        Column::new("text", ColumnType::Text),
-    ];
-    let schema = Schema::new(columns, &["id"]).unwrap();
-    let row = |id: i64| {
-        let text = format!("{id:05}").repeat(2_000);
-        vec![id.into(), (id % 25).into(), text.as_str().into()]
-    };
-    MemoryTable::new(schema, (0..100).map(row)).unwrap()
-}
-
 #[test]
 fn memory_beyond_the_limit_is_an_error() {
     let setting = Setting::new();
@@ -310,9 +286,12 @@ fn memory_beyond_the_limit_is_an_error() {
         Plan::scan("customer").hash_join(Plan::scan("orders"), &[("o_custkey", "c_custkey")]);
     // One text for each of 25 groups, none of them short.
     let longest = AggregateCall::new("last", AggregateFunction::Max, column("text"));
-    let texts = Plan::scan("texts").aggregate(&["group"], vec![longest]);
+    let texts = Plan::scan("texts").aggregate(&["other"], vec![longest]);
     let mut tables = setting.tables.clone();
-    tables.insert("texts", Table::new(Arc::new(texts_of_groups())));
+    tables.insert(
+        "texts",
+        Table::new(Arc::new(long_texts(100, 10_000, |id| id % 25))),
+    );
     let cases = [
         (sort, "sort"),
         (groups, "groups"),

@@ -2,47 +2,27 @@
 //! source, gathered look-ups.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::num::NonZeroUsize;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use namiki_data::columns::{Column, ColumnType, Datum, Schema};
+use namiki_data::columns::Datum;
 
-use crate::support::{memory_disk, sorted};
+use crate::support::{long_texts, memory_disk, options, sorted};
 use namiki_exec::plan::{AggregateCall, Plan};
-use namiki_exec::source::{MemoryTable, RowBatch, Source, Table, Tables};
-use namiki_exec::{Degree, Executor, Options, naive};
+use namiki_exec::source::{RowBatch, Source, Table, Tables};
+use namiki_exec::{Executor, Options, naive};
 use namiki_platform::disk::Disk;
 
 const ROW_BYTES: usize = 32 << 10;
-
-fn long_rows(rows: i64) -> MemoryTable {
-    let columns = vec![
-        Column::new("id", ColumnType::I64),
-        Column::new("other", ColumnType::I64),
-        Column::new("text", ColumnType::Text),
-    ];
-    let schema = Schema::new(columns, &["id"]).unwrap();
-    let row = |id: i64| {
-        let text = format!("{id:08}").repeat(ROW_BYTES / 8);
-        vec![id.into(), ((id + 7) % rows).into(), text.as_str().into()]
-    };
-    MemoryTable::new(schema, (0..rows).map(row)).unwrap()
-}
-
-fn options(threads: usize, tasks: usize) -> Options {
-    Options {
-        threads: NonZeroUsize::new(threads).unwrap(),
-        degree: Degree::Fixed(tasks),
-        ..Options::default()
-    }
-}
 
 fn setting(rows: i64) -> (Executor, Tables) {
     let (sim, _) = memory_disk();
     let disk: Arc<dyn Disk> = sim;
     let mut tables = Tables::new();
-    tables.insert("long", Table::new(Arc::new(long_rows(rows))));
+    tables.insert(
+        "long",
+        Table::new(Arc::new(long_texts(rows, ROW_BYTES, |id| (id + 7) % rows))),
+    );
     (Executor::new(&disk, 0).unwrap(), tables)
 }
 
@@ -72,7 +52,7 @@ fn rows_that_wait_for_the_consumer_have_few_bytes() {
 
 #[test]
 fn a_source_stops_at_a_full_batch() {
-    let table = long_rows(200);
+    let table = long_texts(200, ROW_BYTES, |id| (id + 7) % 200);
     let mut batch = RowBatch::new();
     let (all, rows_max) = (Bound::Unbounded, 200);
     table.scan(all, all, rows_max, &mut batch).unwrap();

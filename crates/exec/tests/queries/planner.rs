@@ -3,22 +3,13 @@
 
 use std::sync::Arc;
 
-use namiki_data::columns::{Datum, row_codec};
+use namiki_data::columns::Datum;
 
-use crate::support::{Shop, memory_disk, sorted};
+use crate::support::{Shop, memory_disk, sorted, statistics};
 use namiki_exec::plan::{AggregateCall, AggregateFunction, Plan, column, literal};
-use namiki_exec::source::{MemoryTable, Source, Table, Tables};
-use namiki_exec::statistics::{StatisticsBuilder, TableStatistics};
+use namiki_exec::source::{Table, Tables};
 use namiki_exec::{Executor, ExplainedOperator, Options, naive};
 use namiki_platform::disk::Disk;
-
-fn statistics(table: &MemoryTable) -> TableStatistics {
-    let mut builder = StatisticsBuilder::new(table.schema());
-    for (key, row) in table.encoded_rows() {
-        builder.add(&row_codec::decode(table.schema(), key, row).unwrap());
-    }
-    builder.finish()
-}
 
 struct Setting {
     shop: Shop,

@@ -2,17 +2,16 @@
 //! every small degree. No row is lost, and no thread waits for an event that cannot occur.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
 use namiki_data::columns::{Column, ColumnType, Datum, Schema};
 
-use crate::support::{in_segments, memory_disk};
+use crate::support::{in_segments, memory_disk, options};
 use namiki_exec::plan::{AggregateCall, AggregateFunction, Plan, column};
 use namiki_exec::source::{MemoryTable, Table, Tables};
-use namiki_exec::{Degree, Executor, Mode, Options};
+use namiki_exec::{Executor, Mode, Options};
 use namiki_platform::disk::Disk;
 
 /// A table of `rows` rows, each of which names a row of the next one; as long as `pad_bytes` makes
@@ -62,14 +61,6 @@ fn answer(executor: &Arc<Executor>, plan: &Plan, tables: &Tables, how: &Options)
         assert_eq!(rows.statistics().counters.tasks_live, 0);
         all.concat()
     })
-}
-
-fn options(threads: usize, degree: usize) -> Options {
-    Options {
-        threads: NonZeroUsize::new(threads).unwrap(),
-        degree: Degree::Fixed(degree),
-        ..Options::default()
-    }
 }
 
 #[test]

@@ -4,13 +4,16 @@
 
 pub(crate) mod source_layer;
 
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use namiki_data::columns::{Column, ColumnType, Datum, Schema};
+use namiki_data::columns::{Column, ColumnType, Datum, Schema, row_codec};
 use namiki_exec::plan::{AggregateCall, AggregateFunction, KeyRange, Plan, column};
 use namiki_exec::source::{MemoryTable, SegmentTable, Source, Table, Tables};
+use namiki_exec::statistics::{StatisticsBuilder, TableStatistics};
+use namiki_exec::{Degree, Options};
 use namiki_platform::Stamp;
 use namiki_platform::disk::{Disk, SimDisk};
 use namiki_platform::seeded_random::Random;
@@ -45,6 +48,37 @@ pub(crate) fn in_segments(
         segments.push(Arc::new(Segment::open(disk, &path, id).unwrap()));
     }
     SegmentTable::new(table.schema().clone(), segments).unwrap()
+}
+
+pub(crate) fn options(threads: usize, tasks: usize) -> Options {
+    Options {
+        threads: NonZeroUsize::new(threads).unwrap(),
+        degree: Degree::Fixed(tasks),
+        ..Options::default()
+    }
+}
+
+pub(crate) fn statistics(table: &MemoryTable) -> TableStatistics {
+    let mut builder = StatisticsBuilder::new(table.schema());
+    for (key, row) in table.encoded_rows() {
+        builder.add(&row_codec::decode(table.schema(), key, row).unwrap());
+    }
+    builder.finish()
+}
+
+/// Rows of an `id`, an `other` number that is computed from it, and a `text` of this length.
+pub(crate) fn long_texts(rows: i64, bytes: usize, other: impl Fn(i64) -> i64) -> MemoryTable {
+    let columns = vec![
+        Column::new("id", ColumnType::I64),
+        Column::new("other", ColumnType::I64),
+        Column::new("text", ColumnType::Text),
+    ];
+    let schema = Schema::new(columns, &["id"]).unwrap();
+    let row = |id: i64| {
+        let text = format!("{id:08}").repeat(bytes / 8);
+        vec![id.into(), other(id).into(), text.as_str().into()]
+    };
+    MemoryTable::new(schema, (0..rows).map(row)).unwrap()
 }
 
 pub(crate) const SEGMENTS: [&str; 5] = [

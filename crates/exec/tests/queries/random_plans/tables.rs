@@ -7,13 +7,12 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use namiki_data::columns::{Column, ColumnType, Datum, Schema, row_codec};
+use namiki_data::columns::{Column, ColumnType, Datum, Schema};
 use namiki_exec::source::{MemoryTable, Source, Table, Tables};
-use namiki_exec::statistics::{StatisticsBuilder, TableStatistics};
 use namiki_platform::disk::Disk;
 use namiki_platform::seeded_random::Random;
 
-use crate::support::in_segments;
+use crate::support::{in_segments, statistics};
 
 pub(crate) const TYPES: [ColumnType; 7] = [
     ColumnType::I64,
@@ -137,14 +136,6 @@ fn table(random: &mut Random, rows_max: usize) -> (MemoryTable, Vec<Vec<Datum>>)
     }
     let rows: Vec<Vec<Datum>> = rows.into_values().collect();
     (MemoryTable::new(schema, rows.clone()).unwrap(), rows)
-}
-
-fn statistics(table: &MemoryTable) -> TableStatistics {
-    let mut builder = StatisticsBuilder::new(table.schema());
-    for (key, row) in table.encoded_rows() {
-        builder.add(&row_codec::decode(table.schema(), key, row).unwrap());
-    }
-    builder.finish()
 }
 
 pub(crate) fn random_tables(
