@@ -72,8 +72,6 @@ mod counters;
 mod executor;
 mod frame_share;
 mod gathers;
-#[cfg(all(test, not(loom)))]
-mod golden;
 mod hand_over;
 mod options;
 mod pipeline_state;

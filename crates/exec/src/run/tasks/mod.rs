@@ -2,6 +2,8 @@
 //! next.
 
 #[cfg(all(test, not(loom)))]
+mod golden_scripts;
+#[cfg(all(test, not(loom)))]
 mod progress_model;
 mod schedule;
 mod task;

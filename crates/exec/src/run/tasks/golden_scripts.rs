@@ -28,15 +28,15 @@ use namiki_platform::Stamp;
 use namiki_platform::disk::{Disk, Frame, FramePool, PAGE_BYTES, ReadQueue, SimDisk};
 use namiki_segment::{Inserted, PageCache, PageNo, Segment, SegmentId, Writer};
 
-use super::frame_share::frames_wanted;
-use super::options::{Degree, Options};
-use super::shared::{Resources, Shared};
-use super::tasks::trace;
-use super::threads::{Admission, RingEnds};
-use super::worker::{Pass, Worker};
+use super::trace;
 use crate::bind::bind;
 use crate::plan::Plan;
 use crate::program::compile;
+use crate::run::frame_share::frames_wanted;
+use crate::run::options::{Degree, Options};
+use crate::run::shared::{Resources, Shared};
+use crate::run::threads::{Admission, RingEnds};
+use crate::run::worker::{Pass, Worker};
 use crate::source::{MemoryTable, SegmentTable, Source, Table, Tables};
 
 const FRAMES: usize = 1024;
