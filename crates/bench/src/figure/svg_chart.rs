@@ -47,9 +47,15 @@ const FOOT: f64 = 58.0;
 const LABELS_APART: f64 = 16.0;
 /// Minimal number of ticks on the vertical axis; there may be a few more.
 const TICKS: f64 = 5.0;
-/// Series differ by colour up to this many.
+/// Series differ by colour up to this many; more of them, by colour and dashes.
 const COLOURS: usize = 6;
 const DASHES: [&str; COLOURS] = ["none", "7 3", "2 3", "9 3 2 3", "4 4", "1 2"];
+
+/// The colour of a series, and its dashes.
+fn look(index: usize) -> (usize, &'static str) {
+    let colour = index % COLOURS;
+    (colour, DASHES[(colour + index / COLOURS) % COLOURS])
+}
 
 /// Colours of one of the reader's modes.
 struct Palette {
@@ -292,7 +298,7 @@ impl Drawing {
             }
         }
         for (index, one) in series.iter().enumerate() {
-            let colour = index % COLOURS;
+            let (colour, dashes) = look(index);
             let points: Vec<(f64, Spread)> = numbers
                 .iter()
                 .zip(&one.points)
@@ -305,7 +311,7 @@ impl Drawing {
                 .iter()
                 .map(|(at, point)| format!("{at:.1},{:.1}", self.y(point.median)))
                 .collect();
-            let (places, dashes) = (places.join(" "), DASHES[colour]);
+            let places = places.join(" ");
             self.add(format_args!(
                 r#"<polyline class="s{colour}" stroke-dasharray="{dashes}" points="{places}"/>"#
             ));
@@ -357,10 +363,10 @@ impl Drawing {
     fn legend(&mut self, series: &[Series], places: &Places) {
         let x = RIGHT + 24.0;
         for (index, one) in series.iter().enumerate() {
-            let (y, colour) = (self.top + 10.0 + index as f64 * 24.0, index % COLOURS);
+            let y = self.top + 10.0 + index as f64 * 24.0;
+            let (colour, dashes) = look(index);
             match places {
                 Places::Numbers(_) => {
-                    let dashes = DASHES[colour];
                     self.add(format_args!(
                         r#"<path class="s{colour}" stroke-width="2" stroke-dasharray="{dashes}" d="M{x:.1} {y:.1}h30"/>"#
                     ));
@@ -457,6 +463,12 @@ mod tests {
             assert!(light.contains(&format!(".chart .s{colour}{{stroke:#")));
             assert!(light.contains(&format!(".chart .f{colour}{{fill:#")));
         }
+    }
+
+    #[test]
+    fn as_many_as_ten_lines_look_different() {
+        let looks: std::collections::BTreeSet<_> = (0..10).map(look).collect();
+        assert_eq!(looks.len(), 10);
     }
 
     #[test]
