@@ -64,14 +64,14 @@ pub(crate) struct FigureArgs {
     /// The paper, as in tictoc-pwal
     #[arg(required_unless_present = "list")]
     paper: Option<String>,
-    /// The figure's number in the paper
-    #[arg(required_unless_present = "list")]
+    /// The figure's number in the paper; without it, the paper's figures are listed
+    #[arg(requires = "out")]
     number: Option<u16>,
     /// List the available figures
     #[arg(long)]
     list: bool,
     /// Folder for the results; created if missing
-    #[arg(long, value_name = "DIR", required_unless_present = "list")]
+    #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     #[command(flatten)]
     run: RunArgs,
@@ -106,7 +106,7 @@ pub(crate) fn run(args: &FigureArgs) -> Result<(), BenchError> {
     let (false, Some(paper), Some(number), Some(out)) =
         (args.list, &args.paper, args.number, &args.out)
     else {
-        return list(args.run.output.format);
+        return list(args.paper.as_deref(), args.run.output.format);
     };
     let mut all = catalogue::figures();
     let figure = all.find(|figure| figure.paper == paper && figure.number == number);
@@ -133,10 +133,7 @@ pub(crate) fn run(args: &FigureArgs) -> Result<(), BenchError> {
 pub(crate) fn report(args: &ReportArgs) -> Result<(), BenchError> {
     let is_kept = |figure: &&Figure| !args.skip.iter().any(|paper| paper == figure.paper);
     for skipped in &args.skip {
-        if !catalogue::figures().any(|figure| figure.paper == skipped) {
-            let why = format!("no figure is of {skipped}; see namiki-bench figure --list");
-            return Err(BenchError::Usage(why));
-        }
+        check_paper(skipped)?;
     }
     let making = Making::new(&args.run, &args.out)?;
     let path = args.out.join("index.html");
@@ -168,8 +165,22 @@ pub(crate) fn report(args: &ReportArgs) -> Result<(), BenchError> {
     Ok(())
 }
 
-fn list(format: Format) -> Result<(), BenchError> {
-    for figure in catalogue::figures() {
+/// Fails if no figure is of this paper.
+fn check_paper(paper: &str) -> Result<(), BenchError> {
+    if catalogue::figures().any(|figure| figure.paper == paper) {
+        return Ok(());
+    }
+    let why = format!("no figure is of {paper}; see namiki-bench figure --list");
+    Err(BenchError::Usage(why))
+}
+
+/// Lists the figures of one paper, or of all.
+fn list(paper: Option<&str>, format: Format) -> Result<(), BenchError> {
+    if let Some(paper) = paper {
+        check_paper(paper)?;
+    }
+    let is_asked = |figure: &&Figure| paper.is_none_or(|paper| paper == figure.paper);
+    for figure in catalogue::figures().filter(is_asked) {
         match format {
             Format::Json => print_json(&Listed {
                 paper: figure.paper,

@@ -177,6 +177,9 @@ fn the_list_names_every_figure() {
     assert_eq!(numbers("pwal"), [6, 7, 8, 9, 10, 11]);
     assert_eq!(numbers("oode"), [2, 3, 4, 5, 6, 7, 8, 9]);
     assert_eq!(numbers("raft-pwal"), [2, 3, 4, 5, 6]);
+    let of_pwal = listed.iter().filter(|row| row["paper"] == "pwal");
+    let of_pwal: Vec<Value> = of_pwal.cloned().collect();
+    assert_eq!(rows("figure pwal"), of_pwal);
     for row in &listed {
         assert_keys(row, &["section title claims"]);
     }
@@ -190,6 +193,7 @@ fn what_is_no_figure_is_refused() {
         (format!("figure tictoc-pwal 5 --out {out}"), "tictoc-pwal-6"),
         (format!("figure silo 6 --out {out}"), "pwal-11"),
         ("figure pwal 6".to_owned(), "--out"),
+        ("figure silo".to_owned(), "no figure is of silo"),
         (format!("figure pwal 6 --out {out} --device tape"), "nvm"),
     ] {
         refused(&args, 2, word);
