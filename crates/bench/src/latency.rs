@@ -43,6 +43,12 @@ impl PercentilesNs {
         let found = self.0.iter().find(|(this, _)| *this == percent);
         found.map(|(_, ns)| *ns)
     }
+
+    /// The latencies at the paper's percentiles, which are whole numbers.
+    pub(crate) fn at_whole_percents(&self) -> impl Iterator<Item = (u16, f64)> {
+        let whole = self.0.iter().filter(|(percent, _)| percent.fract() == 0.0);
+        whole.map(|(percent, ns)| (*percent as u16, *ns))
+    }
 }
 
 impl Serialize for PercentilesNs {
@@ -123,6 +129,21 @@ mod tests {
         assert!((495.0..=505.0).contains(&summary.p50), "{summary:?}");
         assert!((980.0..=1000.0).contains(&summary.p99), "{summary:?}");
         assert!((990.0..=1010.0).contains(&summary.max), "{summary:?}");
+    }
+
+    /// Paper: bwtree §5.2
+    #[test]
+    fn the_papers_percentiles_end_at_99() {
+        let mut latencies = Latencies::new();
+        for ns in 1..=100 {
+            latencies.add_ns(ns);
+        }
+        let curve = latencies.percentiles(0).unwrap();
+        let points: Vec<(u16, f64)> = curve.at_whole_percents().collect();
+        assert_eq!(points.len(), 21);
+        assert_eq!(points[0], (1, 1.0));
+        assert_eq!(points[10], (50, 50.0));
+        assert_eq!(points[20], (99, 99.0));
     }
 
     #[test]

@@ -66,7 +66,7 @@ impl Terms {
 }
 
 /// The number of threads that a statement is about; for figures over tasks, the number of tasks per
-/// thread.
+/// thread; for figures over percentiles, the percentile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum At {
     /// The paper's number.
@@ -90,12 +90,23 @@ pub(crate) enum Statement {
     Highest(Lines, At),
     /// Each of these lines is below every other, at this number of threads.
     Lowest(Lines, At),
+    /// The line is above every other by more than a tenth, at this number of threads.
+    StandsOut(&'static str, At),
+    /// The line is between the lowest and the highest of these others, or within a quarter of one
+    /// of the two, at this number of threads.
+    Among(&'static str, Lines, At),
     /// Each of these lines is above the next, at this number of threads.
     Order(Lines, At),
     /// Each of these lines is above the next, for every measured number of threads.
     OrderEverywhere(Lines),
     /// The line rises with each step to more threads, up to this number.
     Rises(&'static str, At),
+    /// The line gains less for each additional thread in its last step up to this number of threads
+    /// than in its first.
+    GrowthSlows(&'static str, At),
+    /// The line is straight over the threads, with at least this coefficient of determination of a
+    /// least-squares fit, and rises, up to this number.
+    Straight(&'static str, f64, At),
     /// For the line, no step beyond this number of threads raises it by more than a tenth, and with
     /// the most threads the line is lower than there.
     Falls(&'static str, At),
@@ -153,11 +164,15 @@ impl Statement {
         match self {
             Self::Highest(.., at)
             | Self::Lowest(.., at)
+            | Self::StandsOut(.., at)
+            | Self::Among(.., at)
             | Self::Order(.., at)
             | Self::Ratio(.., at, _)
             | Self::Crosses(.., at)
             | Self::RatiosShrink(.., at)
             | Self::Rises(.., at)
+            | Self::GrowthSlows(.., at)
+            | Self::Straight(.., at)
             | Self::Grows(.., at)
             | Self::GrowsLittle(.., at)
             | Self::RatioShrinks(.., at)

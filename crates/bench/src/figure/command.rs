@@ -14,7 +14,7 @@ use super::definition::{Experiment, Figure};
 use super::experiment_runner::RunArgs;
 use super::html_page;
 use super::outcome::{Circumstances, Outcome};
-use super::run_row::{ClusterRunRow, QueryRunRow, RunRow, RunsFile};
+use super::run_row::{ClusterRunRow, IndexRunRow, QueryRunRow, RunRow, RunsFile};
 use crate::args::Format;
 use crate::error::BenchError;
 use crate::repetitions::in_turns;
@@ -40,11 +40,16 @@ are emulated, and the threads and tasks are the paper's.
 The figures of raft-pwal start a cluster of five processes for each run, with --workers in each node, and need the program
 namiki beside this one or on PATH.
 
+The figures of bwtree measure indexes alone, in memory: 1000000 keys, unless --records says otherwise. Those of
+latencies have the paper's numbers of threads, 1 and 112, whatever --threads says.
+
 Examples:
   namiki-bench figure --list
+  namiki-bench figure bwtree
   namiki-bench figure tictoc-pwal 7 --out figures
   namiki-bench figure oode 9 --out figures --tpch /data/tpch10 --repeat 5
   namiki-bench figure oode 9 --out figures --device slow:192x5ms
+  namiki-bench figure bwtree 16 --out figures --key-bytes 32
   namiki-bench figure raft-pwal 2 --out figures --workers 1,2,4,8
   namiki-bench figure pwal 7 --out figures --threads 1,2,4,8,16,32 --seconds 3 --repeat 5 --dir /data";
 
@@ -285,6 +290,12 @@ impl<'a> Making<'a> {
                 }
                 match &mut table {
                     Some(table) if point.is_cluster() => table.row(&ClusterRunRow(&row))?,
+                    Some(table) if point.is_index() => {
+                        let row = IndexRunRow(&row);
+                        if row.is_in_table() {
+                            table.row(&row)?;
+                        }
+                    }
                     Some(table) if point.tasks().is_some() => table.row(&QueryRunRow(&row))?,
                     Some(table) => table.row(&row)?,
                     None => {}
@@ -300,7 +311,7 @@ impl<'a> Making<'a> {
         let outcomes = figures.iter().map(|figure| {
             let circumstances = Circumstances {
                 machine: self.machine.clone(),
-                device: device.to_string(),
+                device: experiment.device_text(&device),
                 length: self.args.length_text(experiment, &prepared),
                 repeat,
                 command: format!(
@@ -310,6 +321,7 @@ impl<'a> Making<'a> {
                     self.out.display(),
                     self.args.flags()
                 ),
+                unlike_paper: self.args.unlike_paper(experiment),
             };
             let outcome = Outcome::of(figure, circumstances, &rows);
             self.write(&outcome)?;

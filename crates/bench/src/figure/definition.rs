@@ -1,5 +1,7 @@
 //! The definition of a figure as data, which determines its runs, its chart and its verdicts.
 
+use namiki::index::TreeKind;
+
 use super::claim::Claim;
 use super::run_row::RunRow;
 use crate::args::{RecordBytes, Sequencer};
@@ -57,6 +59,18 @@ pub(crate) enum Runs {
         seconds: u16,
         /// Whether a run is sampled each second, from its first transaction on.
         each_second: bool,
+    },
+    /// Operations on an index alone.
+    Index {
+        /// Percent of each operation, in the syntax of `--mix`.
+        mix: &'static str,
+        /// The default numbers of threads of lines without a number of their own.
+        threads: Threads,
+        /// The number of operations of a run without a given length.
+        operations: u64,
+        /// Whether operations are also timed one by one; each percentile of the latencies is then
+        /// a row.
+        each_percentile: bool,
     },
 }
 
@@ -144,6 +158,16 @@ pub(crate) enum Work {
     Query(QueryThreads),
     /// Transfers on a cluster.
     Cluster(ClusterWork),
+    /// Operations on an index alone.
+    Index(IndexWork),
+}
+
+/// The index of a line.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct IndexWork {
+    pub(crate) tree: TreeKind,
+    /// If given, the line is measured only with this number of threads, whatever is requested.
+    pub(crate) threads: Option<u16>,
 }
 
 /// The load of a cluster.
@@ -181,6 +205,8 @@ pub(crate) enum Across {
     Workers,
     /// Seconds since a run began.
     Seconds,
+    /// Percentiles of the latencies of operations.
+    Percentiles,
     /// Reads per second, relative to ordered execution; each point lies at its own rate.
     RelativeIops { of_tasks: bool },
     /// Kinds of lines, at a fixed number of threads: a bar for each line.
@@ -213,6 +239,10 @@ pub(crate) enum Measure {
     MeanRttMs,
     /// Processor time of the leader's node, in percent of all processors.
     LeaderCpuPercent,
+    /// Operations of an index per second.
+    OperationsPerSecond,
+    /// Time of one operation of an index, in nanoseconds.
+    LatencyNs,
 }
 
 /// The number of transactions of one run in `pwal` §6.
@@ -234,6 +264,8 @@ impl Measure {
             Self::CpuPercent => run.cpu_percent,
             Self::MeanRttMs => run.mean_rtt_ms,
             Self::LeaderCpuPercent => run.leader_cpu_percent,
+            Self::OperationsPerSecond => run.operations_per_second,
+            Self::LatencyNs => run.latency_ns,
         }
     }
 
@@ -249,6 +281,8 @@ impl Measure {
             Self::CpuPercent => "CPU use, % of all processors",
             Self::MeanRttMs => "mean round trip of a transaction, ms",
             Self::LeaderCpuPercent => "CPU use of the leader's node, % of all processors",
+            Self::OperationsPerSecond => "operations per second",
+            Self::LatencyNs => "latency of an operation, ns",
         }
     }
 
@@ -264,6 +298,8 @@ impl Measure {
             Self::CpuPercent => "cpu_percent",
             Self::MeanRttMs => "mean_rtt_ms",
             Self::LeaderCpuPercent => "leader_cpu_percent",
+            Self::OperationsPerSecond => "operations_per_second",
+            Self::LatencyNs => "latency_ns",
         }
     }
 }
@@ -275,6 +311,7 @@ impl Across {
             Self::Tasks | Self::RelativeIops { of_tasks: true } => "tasks",
             Self::Workers => "workers",
             Self::Seconds => "seconds",
+            Self::Percentiles => "percentile",
             Self::Threads | Self::Kinds { .. } | Self::RelativeIops { of_tasks: false } => {
                 "threads"
             }
@@ -286,6 +323,7 @@ impl Across {
         match self.flag() {
             "tasks" => run.tasks,
             "seconds" => run.second,
+            "percentile" => run.percentile,
             _ => Some(run.threads),
         }
     }
@@ -332,6 +370,16 @@ mod tests {
         assert_eq!(Across::Threads.place(&query), Some(2));
         assert_eq!(Across::Workers.place(&query), Some(2));
         assert_eq!(Across::Seconds.place(&query), None);
+        let percentile = RunRow {
+            threads: 112,
+            percentile: Some(95),
+            operations_per_second: Some(2e6),
+            latency_ns: Some(400.0),
+            ..RunRow::default()
+        };
+        assert_eq!(Across::Percentiles.place(&percentile), Some(95));
+        assert_eq!(Measure::LatencyNs.of(&percentile), Some(400.0));
+        assert_eq!(Measure::OperationsPerSecond.of(&percentile), Some(2e6));
         let rates = Across::RelativeIops { of_tasks: true };
         assert_eq!(rates.place(&query), Some(16));
         assert_eq!(rates.place(&run), None);

@@ -16,12 +16,15 @@ use namiki_platform::machine::Machine;
 
 use super::cluster_points::{self, ClusterPoint, cluster_points};
 use super::definition::{Across, Experiment, Figure, Runs, Sweep, Threads, Transactions, Work};
+use super::index_points::{self, IndexPoint, index_points};
 use super::query_points::{Asked, QueryPoint, query_points};
 use super::run_row::RunRow;
 use crate::args::{self, OutputArgs, RecordBytes, Sequencer, Switch, TimedArgs};
 use crate::device::{Access, Ground, Probe};
 use crate::device_choice::{Device, DeviceChoice, SharedArgs};
 use crate::error::BenchError;
+use crate::index::{KEY_BYTES_MAX, KEYS_MAX};
+use crate::key_encoding::CORE_BYTES;
 use crate::query::{FigureQueries, FigureSetup};
 use crate::run_folder::Place;
 use crate::txn::{self, Setup, TxnRow};
@@ -42,6 +45,11 @@ const QUICK_SCALE: f64 = 0.01;
 /// on a disk, and minutes on emulated drives.
 const CUSTOMERS: u64 = 6_000;
 const EMULATED_CUSTOMERS: u64 = 3_000;
+/// Keys of an index, and their bytes.
+///
+/// Paper: bwtree §5.2, table 1
+const KEYS: u64 = 1_000_000;
+const KEY_BYTES: usize = 8;
 /// Size of the page cache.
 const CACHE_BYTES: usize = 256 << 20;
 
@@ -71,9 +79,13 @@ pub(crate) struct RunArgs {
     /// Runs of each point, interleaved (A B C A B C …) [default: 3]
     #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<u32>::from(1..=u32::MAX as u64))]
     pub(crate) repeat: Option<u32>,
-    /// Records in the table [default: as many as txn has]
+    /// Records in the table, or keys of an index [default: as many as txn has, or 1000000]
     #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<u64>::from(1..=1 << 30))]
     pub(crate) records: Option<u64>,
+    /// Bytes of an index's keys. The sentences of bwtree are about keys of 8 bytes and are judged
+    /// only with these
+    #[arg(long, value_name = "N", default_value_t = KEY_BYTES, value_parser = RangedU64ValueParser::<usize>::from(CORE_BYTES as u64..=KEY_BYTES_MAX))]
+    pub(crate) key_bytes: usize,
     /// Seed that makes the transactions repeatable
     #[arg(long, default_value = "42", value_name = "N")]
     pub(crate) seed: u64,
@@ -117,6 +129,8 @@ impl RunArgs {
         add("seconds", seconds);
         add("repeat", self.repeat.map(|repeat| repeat.to_string()));
         add("records", self.records.map(|records| records.to_string()));
+        let other_bytes = self.key_bytes != KEY_BYTES;
+        add("key-bytes", other_bytes.then(|| self.key_bytes.to_string()));
         add("seed", Some(self.seed.to_string()));
         add("device", self.device.as_ref().map(ToString::to_string));
         if matches!(self.device, Some(Device::Raw(_))) {
@@ -148,6 +162,13 @@ impl RunArgs {
                 let length = cluster_points::length(self.seconds, seconds, self.quick);
                 return format!("five nodes, {} s a run", length.as_secs_f64());
             }
+            Runs::Index { operations, .. } => {
+                let length = match self.seconds {
+                    Some(length) => format!("{} s a run", length.as_secs_f64()),
+                    None => format!("{} operations", self.operations(operations)),
+                };
+                return format!("{length}, {} keys of {} bytes", self.keys(), self.key_bytes);
+            }
         };
         let length = match self.seconds {
             Some(length) => format!("{} s a run", length.as_secs_f64()),
@@ -163,6 +184,27 @@ impl RunArgs {
     /// Records in the table; `None` means `txn`'s default.
     fn records(&self) -> Option<u64> {
         self.records.or(self.quick.then_some(QUICK_RECORDS))
+    }
+
+    /// Keys of an index.
+    fn keys(&self) -> u64 {
+        self.records().unwrap_or(KEYS)
+    }
+
+    /// The number of operations of a run without a given length.
+    fn operations(&self, default: u64) -> u64 {
+        if self.quick {
+            QUICK_TRANSACTIONS
+        } else {
+            default
+        }
+    }
+
+    /// The reason why these runs decide none of the paper's sentences, if there is one.
+    pub(crate) fn unlike_paper(&self, experiment: &Experiment) -> Option<String> {
+        let is_unlike =
+            matches!(experiment.runs, Runs::Index { .. }) && self.key_bytes != KEY_BYTES;
+        is_unlike.then(|| format!("needs --key-bytes {KEY_BYTES}"))
     }
 
     /// The measured device.
@@ -212,9 +254,9 @@ impl RunArgs {
         experiment: &Experiment,
         place: &Place,
     ) -> Result<Prepared, BenchError> {
-        if let Runs::Transactions { .. } | Runs::Cluster { .. } = experiment.runs {
+        let Runs::Queries(_) = experiment.runs else {
             return Ok(Prepared(None));
-        }
+        };
         let device = self.device(experiment)?;
         let customers = match device {
             _ if self.quick => QUICK_CUSTOMERS,
@@ -276,6 +318,37 @@ impl RunArgs {
                     threads: point.run.workers,
                     is_rare: false,
                     job: Job::Cluster(point),
+                });
+                Ok(points.collect())
+            }
+            Runs::Index {
+                mix,
+                threads,
+                operations,
+                each_percentile,
+            } => {
+                let keys = self.keys();
+                if keys > KEYS_MAX {
+                    let why = format!("--records {keys}: an index has at most {KEYS_MAX} keys");
+                    return Err(BenchError::Usage(why));
+                }
+                let timed = self.timed(Some(self.operations(operations)));
+                let asked = index_points::Asked {
+                    threads: &self.threads(threads, figures, cores),
+                    mix: mix.parse().map_err(BenchError::Usage)?,
+                    keys,
+                    key_bytes: self.key_bytes,
+                    warmup: timed.warmup_length(),
+                    timed: timed.length(),
+                    each_percentile,
+                    seed: self.seed,
+                };
+                let points = index_points(figures, asked).into_iter();
+                let points = points.map(|point| Point {
+                    line: point.line,
+                    threads: point.run.threads,
+                    is_rare: false,
+                    job: Job::Index(point),
                 });
                 Ok(points.collect())
             }
@@ -393,7 +466,7 @@ impl RunArgs {
                 device,
                 timed: self.timed(Some(transactions.div_ceil(per_write))),
             }))),
-            Work::OrderedQuery | Work::Query(_) | Work::Cluster(_) => Ok(None),
+            Work::OrderedQuery | Work::Query(_) | Work::Cluster(_) | Work::Index(_) => Ok(None),
         }
     }
 }
@@ -404,8 +477,19 @@ impl Experiment {
         match self.runs {
             Runs::Queries(_) => matches!(device, Device::File | Device::Slow(_)),
             Runs::Cluster { .. } => matches!(device, Device::File),
+            Runs::Index { .. } => matches!(device, Device::Null),
             // Emulated drives delay reads only, and logs are written.
             Runs::Transactions { .. } => !matches!(device, Device::Slow(_)),
+        }
+    }
+
+    /// The device for readers. An index alone writes to none.
+    pub(crate) fn device_text(&self, device: &Device) -> String {
+        match self.runs {
+            Runs::Index { .. } => "in memory".to_owned(),
+            Runs::Transactions { .. } | Runs::Queries(_) | Runs::Cluster { .. } => {
+                device.to_string()
+            }
         }
     }
 }
@@ -435,6 +519,7 @@ enum Job {
     Writes(Writes),
     Query(QueryPoint, Rc<RefCell<FigureQueries>>),
     Cluster(ClusterPoint),
+    Index(IndexPoint),
 }
 
 /// A log's writes without the log, as `device` issues them.
@@ -452,13 +537,18 @@ impl Point {
     pub(crate) fn tasks(&self) -> Option<u16> {
         match &self.job {
             Job::Query(point, _) => Some(point.tasks),
-            Job::Transactions(_) | Job::Writes(_) | Job::Cluster(_) => None,
+            Job::Transactions(_) | Job::Writes(_) | Job::Cluster(_) | Job::Index(_) => None,
         }
     }
 
     /// Whether the point runs a cluster.
     pub(crate) fn is_cluster(&self) -> bool {
         matches!(self.job, Job::Cluster(_))
+    }
+
+    /// Whether the point runs an index alone.
+    pub(crate) fn is_index(&self) -> bool {
+        matches!(self.job, Job::Index(_))
     }
 
     /// Whether other points are relative to this one.
@@ -478,6 +568,7 @@ impl Point {
             Job::Writes(writes) => vec![writes.run(place)?],
             Job::Query(point, queries) => vec![point.run(queries, machine, round)?],
             Job::Cluster(point) => point.run(place, machine)?,
+            Job::Index(point) => point.run()?,
         };
         let rows = rows.into_iter().map(|row| RunRow {
             line: self.line,
@@ -630,12 +721,23 @@ mod tests {
     #[test]
     fn flags_are_shown_as_they_were_given() {
         assert_eq!(args(&[]).flags(), " --seed 42");
-        let given = "--threads 1,3 --tasks 8 --workers 1,30 --tpch /tpch --seconds 0.5 --repeat 2 --records 10 --seed 7 \
+        let given = "--threads 1,3 --tasks 8 --workers 1,30 --tpch /tpch --seconds 0.5 --repeat 2 --records 10 --key-bytes 32 --seed 7 \
                      --device raw:/dev/log --raw-mb 64 --dir /data --overwrite-device --quick";
         let flags: Vec<&str> = given.split_whitespace().collect();
         let length = |flags| args(flags).length_text(figure("pwal", 7).experiment, &Prepared(None));
         assert_eq!(length(&flags[..]), "0.5 s a run, 10 records");
         assert_eq!(length(&[]), "100000 transactions");
+        let of_index = |flags| {
+            let experiment = figure("bwtree", 16).experiment;
+            let args = args(flags);
+            let length = args.length_text(experiment, &Prepared(None));
+            (length, args.unlike_paper(experiment))
+        };
+        let usual = "2000000 operations, 1000000 keys of 8 bytes";
+        assert_eq!(of_index(&[]), (usual.to_owned(), None));
+        let long = of_index(&flags[..]);
+        assert_eq!(long.0, "0.5 s a run, 10 keys of 32 bytes");
+        assert_eq!(long.1.as_deref(), Some("needs --key-bytes 8"));
         assert_eq!(
             args(&flags).flags().split_whitespace().collect::<Vec<_>>(),
             flags

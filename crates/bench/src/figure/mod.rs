@@ -14,6 +14,7 @@ mod counted_explanation;
 mod definition;
 mod experiment_runner;
 mod html_page;
+mod index_points;
 mod judge;
 mod medians;
 mod outcome;

@@ -25,6 +25,8 @@ pub(crate) struct Circumstances {
     pub(crate) length: String,
     pub(crate) repeat: u32,
     pub(crate) command: String,
+    /// The reason why these runs decide none of the paper's sentences, if there is one.
+    pub(crate) unlike_paper: Option<String>,
 }
 
 /// A measured figure.
@@ -51,6 +53,8 @@ pub(crate) struct PointRow<'a> {
     tasks: Option<u16>,
     #[serde(skip_serializing_if = "Option::is_none")]
     second: Option<u16>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    percentile: Option<u16>,
     /// Present if a figure's axis is reads per second.
     #[serde(skip_serializing_if = "Option::is_none")]
     relative_iops: Option<f64>,
@@ -126,9 +130,15 @@ impl Outcome {
         let rates = rates.collect();
         let points = Points::new(circumstances.machine.cores, lines, spreads.collect())
             .along(figure.across.flag(), rates);
-        let claims = figure.claims.iter();
+        let claims = figure.claims.iter().map(|claim| {
+            let judged = match &circumstances.unlike_paper {
+                Some(why) => Judged::not_testable(why.clone()),
+                None => judge(claim, &points),
+            };
+            (claim, judged)
+        });
         Self {
-            judged: claims.map(|claim| (claim, judge(claim, &points))).collect(),
+            judged: claims.collect(),
             figure,
             circumstances,
             points,
@@ -153,6 +163,7 @@ impl Outcome {
                     threads: run.map_or(place, |run| run.threads),
                     tasks: run.and_then(|run| run.tasks),
                     second: run.and_then(|run| run.second),
+                    percentile: run.and_then(|run| run.percentile),
                     relative_iops: self.rate(line, place),
                     measure: self.figure.value.key(),
                     median: spread.median,
@@ -342,6 +353,7 @@ impl Outcome {
             Across::Tasks => self.curves("tasks in each thread"),
             Across::Workers => self.curves("workers of each node"),
             Across::Seconds => self.curves("seconds since the first transaction"),
+            Across::Percentiles => self.curves("percentile of the latencies"),
             Across::RelativeIops { .. } => self.over_rates(),
             Across::Kinds {
                 threads,
@@ -538,6 +550,9 @@ mod tests {
                         threads,
                         tasks: Some(threads),
                         second: Some(threads),
+                        percentile: Some(threads),
+                        operations_per_second: Some(value),
+                        latency_ns: Some(value),
                         mean_rtt_ms: Some(value / 1e3),
                         leader_cpu_percent: Some(value.sqrt()),
                         groups_on_their_way: Some(2.0),
@@ -568,6 +583,7 @@ mod tests {
             length: "100000 transactions".to_owned(),
             repeat: 2,
             command: "namiki-bench figure".to_owned(),
+            unlike_paper: None,
         };
         Outcome::of(figure, circumstances, &runs)
     }

@@ -84,7 +84,10 @@ pub(crate) fn query_points(sweep: Sweep, figures: &[&Figure], asked: Asked<'_>) 
                 Work::Query(QueryThreads::One) if asked.is_emulated => continue,
                 Work::Query(QueryThreads::One) => (1, tasks),
                 Work::Query(QueryThreads::All) => (threads, tasks),
-                Work::Transactions { .. } | Work::LogWrites { .. } | Work::Cluster(_) => continue,
+                Work::Transactions { .. }
+                | Work::LogWrites { .. }
+                | Work::Cluster(_)
+                | Work::Index(_) => continue,
             };
             let same = |point: &QueryPoint| {
                 (point.line, point.threads, point.tasks) == (line.name, threads, tasks)

@@ -70,6 +70,18 @@ pub(crate) struct RunRow {
     pub(crate) second: Option<u16>,
     /// Use of all processors by the leader's node in the previous second, in percent.
     pub(crate) leader_cpu_percent: Option<f64>,
+    /// Bytes of an index's keys.
+    pub(crate) key_bytes: Option<usize>,
+    /// Operations of an index.
+    pub(crate) operations: Option<u64>,
+    pub(crate) operations_per_second: Option<f64>,
+    /// The percentile of the latencies that the row has, in a run whose operations are timed one by
+    /// one.
+    pub(crate) percentile: Option<u16>,
+    pub(crate) latency_ns: Option<f64>,
+    /// Nodes of an index rebuilt without the leftovers of their updates.
+    pub(crate) consolidations: Option<u64>,
+    pub(crate) consolidations_failed: Option<u64>,
 }
 
 impl RunRow {
@@ -149,6 +161,37 @@ impl Row for ClusterRunRow<'_> {
     }
 }
 
+/// A run of an index, as the table for readers shows it.
+#[derive(Serialize)]
+#[serde(transparent)]
+pub(crate) struct IndexRunRow<'a>(pub(crate) &'a RunRow);
+
+impl IndexRunRow<'_> {
+    /// Whether the table has this row: of the percentiles, it has two.
+    pub(crate) fn is_in_table(&self) -> bool {
+        matches!(self.0.percentile, None | Some(50 | 99))
+    }
+}
+
+impl Row for IndexRunRow<'_> {
+    fn cells(&self) -> Vec<(&'static str, Cell)> {
+        let run = self.0;
+        let percentile = run.percentile.map_or("-".to_owned(), |it| it.to_string());
+        let count = |count| Cell::measure(whole(count));
+        vec![
+            ("threads", Cell::key(run.threads)),
+            ("percentile", Cell::Key(percentile)),
+            ("latency ns", Cell::measure(run.latency_ns)),
+            ("operations/s", Cell::measure(run.operations_per_second)),
+            ("CAS misses", count(run.cas_misses)),
+            ("consolidations", count(run.consolidations)),
+            ("failed", count(run.consolidations_failed)),
+            ("seconds", Cell::measure(run.seconds)),
+            ("series", Cell::key(run.line)),
+        ]
+    }
+}
+
 /// Counts in addition to the values that a figure shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Count {
@@ -174,6 +217,10 @@ pub(crate) enum Count {
     MeanRttMs,
     InFlight,
     GroupsOnTheirWay,
+    Operations,
+    Consolidations,
+    /// Consolidations that another thread's change made useless.
+    ConsolidationsFailed,
 }
 
 impl Count {
@@ -209,6 +256,13 @@ impl Count {
         (Self::InFlight, "in_flight", |run| whole(run.in_flight)),
         (Self::GroupsOnTheirWay, "groups_on_their_way", |run| {
             run.groups_on_their_way
+        }),
+        (Self::Operations, "operations", |run| whole(run.operations)),
+        (Self::Consolidations, "consolidations", |run| {
+            whole(run.consolidations)
+        }),
+        (Self::ConsolidationsFailed, "consolidations_failed", |run| {
+            whole(run.consolidations_failed)
         }),
     ];
 

@@ -9,6 +9,7 @@
 
 mod check;
 mod drawn_operations;
+mod figure_run;
 mod index_by_name;
 mod measured_index;
 mod memory_needed;
@@ -29,10 +30,13 @@ use clap::{Args, ValueEnum};
 use namiki_platform::machine::{Machine, miss_ns};
 use namiki_platform::machine_available_bytes;
 
-use self::drawn_operations::{Choice, KEYS_MAX};
+use self::drawn_operations::Choice;
+pub(crate) use self::drawn_operations::KEYS_MAX;
+pub(crate) use self::figure_run::FigureRun;
 use self::index_by_name::{Subject, Trees, TreesAndPeers};
 use self::measured_index::NO_ORDER;
-use self::operation_mix::{Mix, Operation};
+pub(crate) use self::operation_mix::Mix;
+use self::operation_mix::Operation;
 use self::result_row::{IndexRow, Outcome};
 use self::run_one::Plan;
 use crate::args::{self, Length, Switch, TimedArgs};
@@ -47,7 +51,7 @@ use crate::result_writer::Report;
 /// Paper: bwtree §5.2, table 1
 const OPS: u64 = 10_000_000;
 /// The longest key, in bytes.
-const KEY_BYTES_MAX: u64 = 1 << 16;
+pub(crate) const KEY_BYTES_MAX: u64 = 1 << 16;
 
 const NOTES: &str = "\
 A run loads --initial of the --keys into a new index, does operations that were drawn before the clock

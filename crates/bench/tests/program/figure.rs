@@ -177,9 +177,10 @@ fn the_list_names_every_figure() {
     assert_eq!(numbers("pwal"), [6, 7, 8, 9, 10, 11]);
     assert_eq!(numbers("oode"), [2, 3, 4, 5, 6, 7, 8, 9]);
     assert_eq!(numbers("raft-pwal"), [2, 3, 4, 5, 6]);
-    let of_pwal = listed.iter().filter(|row| row["paper"] == "pwal");
-    let of_pwal: Vec<Value> = of_pwal.cloned().collect();
-    assert_eq!(rows("figure pwal"), of_pwal);
+    assert_eq!(numbers("bwtree"), [12, 13, 14, 15, 16, 17, 18]);
+    let of_bwtree = listed.iter().filter(|row| row["paper"] == "bwtree");
+    let of_bwtree: Vec<Value> = of_bwtree.cloned().collect();
+    assert_eq!(rows("figure bwtree"), of_bwtree);
     for row in &listed {
         assert_keys(row, &["section title claims"]);
     }
@@ -283,8 +284,8 @@ fn an_oode_figure_runs_on_emulated_drives() {
             "oode-2 does not run on --device null",
         ),
         (
-            format!("report --out {out} --skip bwtree"),
-            "no figure is of bwtree",
+            format!("report --out {out} --skip silo"),
+            "no figure is of silo",
         ),
         (
             format!("figure raft-pwal 4 --out {out} --workers 3"),
@@ -293,6 +294,75 @@ fn an_oode_figure_runs_on_emulated_drives() {
     ] {
         refused(&args, 2, why);
     }
+}
+
+/// Paper: bwtree §5.3.1, figures 12 to 15.
+#[test]
+fn a_bwtree_figure_of_latencies_lies_over_percentiles() {
+    let dir = tempfile::tempdir().unwrap();
+    let cores = std::thread::available_parallelism().unwrap().get();
+    for (number, lines_there, claims_there) in [("12", 5, 1), ("13", 10, 2), ("15", 5, 2)] {
+        // The threads are the paper's, whatever is asked for.
+        let more = "--repeat 2 --threads 3 --records 2000";
+        let rows = figure("bwtree", number, dir.path(), more);
+        let (points, claims) = (of_kind(&rows, "point"), of_kind(&rows, "claim"));
+        assert_eq!(
+            (points.len(), claims.len()),
+            (lines_there * 21, claims_there)
+        );
+        for point in points {
+            assert_eq!(point["measure"], "latency_ns");
+            assert!(point["percentile"].is_number(), "{point}");
+            let line = point["line"].as_str().unwrap();
+            let threads = if line.ends_with(", 1 thread") { 1 } else { 112 };
+            assert_eq!(point["threads"], threads, "{point}");
+            assert_keys(point, &["counts.operations counts.consolidations"]);
+        }
+        for claim in claims {
+            let is_tested = number == "12" || cores >= 112;
+            assert_eq!(
+                claim["verdict"] != "not testable here",
+                is_tested,
+                "{claim}"
+            );
+        }
+        let runs = lines(&dir.path().join(format!("bwtree-{number}.csv")));
+        assert_eq!(runs.len(), 1 + 2 * lines_there * 21);
+        let polylines = elements(&dir.path().join(format!("bwtree-{number}.svg")), "polyline");
+        assert_eq!(polylines, lines_there);
+    }
+}
+
+/// Paper: bwtree §5.3.2, figures 16 to 18.
+#[test]
+fn a_bwtree_figure_of_throughput_is_over_threads() {
+    let dir = tempfile::tempdir().unwrap();
+    let mixes = [
+        ("16", "write=100", 4),
+        ("17", "read=50,write=50", 2),
+        ("18", "read=100", 3),
+    ];
+    for (number, mix, claims_there) in mixes {
+        let rows = figure("bwtree", number, dir.path(), "--repeat 2 --records 2000");
+        let (points, claims) = (of_kind(&rows, "point"), of_kind(&rows, "claim"));
+        assert_eq!((points.len(), claims.len()), (5 * 2, claims_there));
+        for point in points {
+            assert_eq!(point["measure"], "operations_per_second");
+            assert!(point["median"].as_f64() > Some(0.0), "{point}");
+        }
+        let csv = std::fs::read_to_string(dir.path().join(format!("bwtree-{number}.csv")));
+        assert!(csv.unwrap().contains(mix));
+    }
+    // Keys of other lengths are drawn, and decide nothing.
+    let more = "--repeat 2 --records 2000 --key-bytes 32";
+    let rows = figure("bwtree", "18", dir.path(), more);
+    assert_eq!(of_kind(&rows, "point").len(), 5 * 2);
+    for claim in of_kind(&rows, "claim") {
+        assert_eq!(claim["verdict"], "not testable here");
+        assert_eq!(claim["found"], "needs --key-bytes 8");
+    }
+    let on_disk = format!("figure bwtree 18 --out {} --device file", text(dir.path()));
+    refused(&on_disk, 2, "bwtree-18 does not run on --device file");
 }
 
 /// All figures of the list except those of the cluster, which needs another program; one page, and

@@ -1,6 +1,7 @@
-//! The reproducible figures: those of `tictoc-pwal`, `pwal`, `oode` and `raft-pwal` that show
-//! measurements, with the papers' sentences about them that runs can decide.
+//! The reproducible figures: those of `tictoc-pwal`, `pwal`, `oode`, `raft-pwal` and `bwtree` that
+//! show measurements, with the papers' sentences about them that runs can decide.
 
+mod bwtree;
 mod oode;
 mod pwal;
 mod raft_pwal;
@@ -11,7 +12,8 @@ use super::definition::Figure;
 /// All figures, paper by paper and in order.
 pub(crate) fn figures() -> impl Iterator<Item = &'static Figure> {
     let of_logs = tictoc_pwal::FIGURES.iter().chain(pwal::FIGURES);
-    of_logs.chain(oode::FIGURES).chain(raft_pwal::FIGURES)
+    let of_others = oode::FIGURES.iter().chain(raft_pwal::FIGURES);
+    of_logs.chain(of_others).chain(bwtree::FIGURES)
 }
 
 #[cfg(test)]
@@ -20,10 +22,11 @@ mod tests {
 
     use super::super::claim::Statement;
     use super::super::counted_explanation::Seen;
-    use super::super::definition::{Across, Work};
+    use super::super::definition::{Across, Runs, Work};
     use super::*;
     use crate::args;
     use crate::device_choice::Device;
+    use crate::index::Mix;
 
     /// A typo in a name would show up only on a machine that can test the claim.
     #[test]
@@ -42,7 +45,11 @@ mod tests {
                         }
                         Statement::Order(highest_first, ..)
                         | Statement::OrderEverywhere(highest_first) => known(highest_first),
+                        Statement::Among(line, others, _) => known(&[line]) && known(others),
                         Statement::Rises(line, ..)
+                        | Statement::StandsOut(line, ..)
+                        | Statement::GrowthSlows(line, ..)
+                        | Statement::Straight(line, ..)
                         | Statement::Falls(line, ..)
                         | Statement::Grows(line, ..)
                         | Statement::GrowsLittle(line, ..)
@@ -89,6 +96,9 @@ mod tests {
     fn specs_and_devices_are_spelled_as_on_the_command_line() {
         for figure in figures() {
             assert!(figure.experiment.device.parse::<Device>().is_ok());
+            if let Runs::Index { mix, .. } = figure.experiment.runs {
+                assert!(mix.parse::<Mix>().is_ok(), "{mix}");
+            }
             for line in figure.lines {
                 if let Work::Transactions { spec, .. } = line.work {
                     assert!(args::spec(spec).is_ok(), "{spec}");

@@ -66,15 +66,19 @@ impl Judged {
     pub(crate) fn within_spread(&self) -> bool {
         self.doubt.is_some()
     }
+
+    /// The verdict on a claim without the required cores, threads or keys.
+    pub(crate) fn not_testable(found: String) -> Self {
+        Self {
+            verdict: Verdict::NotTestable,
+            found,
+            doubt: None,
+        }
+    }
 }
 
 /// Judges a claim.
 pub(crate) fn judge(claim: &Claim, points: &Points) -> Judged {
-    let untestable = |found| Judged {
-        verdict: Verdict::NotTestable,
-        found,
-        doubt: None,
-    };
     if points.cores() < claim.cores_min {
         let measured = claim
             .statements
@@ -92,16 +96,17 @@ pub(crate) fn judge(claim: &Claim, points: &Points) -> Judged {
                 _ => None,
             });
         let measured: String = measured.collect();
-        return untestable(format!("needs >= {} cores{measured}", claim.cores_min));
+        let needed = format!("needs >= {} cores{measured}", claim.cores_min);
+        return Judged::not_testable(needed);
     }
     let mut evidence = Evidence::default();
     for &statement in claim.statements {
         if let Err(missing) = evidence.look_at(statement, points) {
-            return untestable(missing.0);
+            return Judged::not_testable(missing.0);
         }
     }
     if evidence.comparisons.is_empty() {
-        return untestable("there is nothing to compare".to_owned());
+        return Judged::not_testable("there is nothing to compare".to_owned());
     }
     evidence.judged()
 }
@@ -136,8 +141,8 @@ fn threads_at(at: At, points: &Points) -> Result<u16, Missing> {
 
 fn point(line: &str, threads: u16, points: &Points) -> Result<Spread, Missing> {
     let missing = || match points.flag() {
-        // A line is measured at all seconds, or at none.
-        "seconds" => Missing(format!("needs {line}")),
+        // A line is measured at all seconds and all percentiles, or at none.
+        "seconds" | "percentile" => Missing(format!("needs {line}")),
         flag => Missing(format!("needs {line} at --{flag} {threads}")),
     };
     points.get(line, threads).ok_or_else(missing)

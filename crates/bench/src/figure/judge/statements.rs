@@ -3,8 +3,8 @@
 use super::super::claim::{At, Statement};
 use super::super::medians::{Points, Spread, short};
 use super::{
-    Evidence, FLAT, LITTLE, Missing, NEAR, NOTHING, along, gain, point, rate_line, ratio, stretch,
-    threads_at,
+    Evidence, FLAT, FitSpread, LITTLE, Missing, NEAR, NOTHING, along, gain, point, rate_line,
+    ratio, stretch, threads_at,
 };
 
 impl Evidence {
@@ -20,6 +20,12 @@ impl Evidence {
                     (rest, one)
                 })
             }
+            Statement::StandsOut(line, at) => {
+                self.against_the_rest(&[line], threads_at(at, points)?, points, |one, rest| {
+                    (one, rest.times(FLAT))
+                })
+            }
+            Statement::Among(line, others, at) => self.among(line, others, at, points),
             Statement::Order(highest_first, at) => {
                 self.order(highest_first, threads_at(at, points)?, points)
             }
@@ -29,6 +35,10 @@ impl Evidence {
                 threads.try_for_each(|threads| self.order(highest_first, threads, points))
             }
             Statement::Rises(line, up_to) => self.rises(line, up_to, points),
+            Statement::GrowthSlows(line, up_to) => self.growth_slows(line, up_to, points),
+            Statement::Straight(line, r_squared_min, up_to) => {
+                self.straight(line, r_squared_min, up_to, points)
+            }
             Statement::Falls(line, from) => self.falls(line, from, points),
             Statement::Climbs(line, from) => self.climbs(line, from, points),
             Statement::Linear(line, r_squared_min) => self.linear(line, r_squared_min, points),
@@ -88,6 +98,75 @@ impl Evidence {
         let found = point(line, at, points)?;
         self.texts.push(along(line, &[(at, found)]));
         Ok(found)
+    }
+
+    fn among(
+        &mut self,
+        line: &'static str,
+        others: &[&'static str],
+        at: At,
+        points: &Points,
+    ) -> Result<(), Missing> {
+        let threads = threads_at(at, points)?;
+        let own = point(line, threads, points)?;
+        let mut values = Vec::with_capacity(others.len() + 1);
+        for &other in others {
+            values.push((other, point(other, threads, points)?));
+        }
+        let spreads = || values.iter().map(|(_, spread)| *spread);
+        let lowest = spreads().min_by(|one, other| one.median.total_cmp(&other.median));
+        let highest = spreads().max_by(|one, other| one.median.total_cmp(&other.median));
+        if let Some((lowest, highest)) = lowest.zip(highest) {
+            self.at_most(own, highest.times(NEAR));
+            self.at_most(lowest.times(1.0 / NEAR), own);
+        }
+        values.push((line, own));
+        self.side_by_side(threads, values);
+        Ok(())
+    }
+
+    fn growth_slows(&mut self, line: &str, up_to: At, points: &Points) -> Result<(), Missing> {
+        let stretch = stretch(line, (0, threads_at(up_to, points)?), points)?;
+        let per_thread = stretch.windows(2).map(|step| {
+            let ((from, first), (to, last)) = (step[0], step[1]);
+            gain(first, last).times(1.0 / f64::from(to - from))
+        });
+        let [first, .., last] = per_thread.collect::<Vec<_>>()[..] else {
+            return Err(Missing(format!("needs {line} at more --{}", points.flag())));
+        };
+        self.above(first, last);
+        self.texts.push(along(line, &stretch));
+        Ok(())
+    }
+
+    fn straight(
+        &mut self,
+        line: &str,
+        r_squared_min: f64,
+        up_to: At,
+        points: &Points,
+    ) -> Result<(), Missing> {
+        let stretch = stretch(line, (0, threads_at(up_to, points)?), points)?;
+        let curve = |of: fn(&Spread) -> f64| {
+            let places = stretch.iter().map(|(at, it)| (f64::from(*at), of(it)));
+            places.collect::<Vec<_>>()
+        };
+        let extremes = [curve(|it| it.low), curve(|it| it.high)];
+        let fit = FitSpread::of(&curve(|it| it.median), &extremes)
+            .ok_or_else(|| Missing(format!("needs {line} at more --{}", points.flag())))?;
+        let runs = stretch.iter().map(|(_, it)| it.runs).min();
+        let r_squared = Spread {
+            runs: runs.unwrap_or(0),
+            ..fit.r_squared
+        };
+        self.at_most(Spread::exactly(r_squared_min), r_squared);
+        self.above(stretch[stretch.len() - 1].1, stretch[0].1);
+        self.texts.push(format!(
+            "{}, R² {:.4}, where at least {r_squared_min} is claimed",
+            along(line, &stretch),
+            fit.r_squared.median
+        ));
+        Ok(())
     }
 
     fn rises(&mut self, line: &str, up_to: At, points: &Points) -> Result<(), Missing> {

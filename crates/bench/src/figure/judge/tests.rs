@@ -398,3 +398,82 @@ fn a_line_of_few_points_is_not_fitted() {
     assert_eq!(judged.verdict, Verdict::NotTestable);
     assert_eq!(judged.found, "needs up at more --threads");
 }
+
+#[test]
+fn a_line_stands_out_by_more_than_a_tenth() {
+    let stands_out = |line, at| Statement::StandsOut(line, at);
+    decided(
+        Box::leak(Box::new([
+            stands_out(UP, At::Cores),
+            stands_out(DOWN, At::Threads(2)),
+        ])),
+        Box::leak(Box::new([
+            stands_out(DOWN, At::Cores),
+            stands_out(FLAT_LINE, At::Threads(2)),
+        ])),
+    );
+    for (up, verdict) in [(10.8, Verdict::DoesNotHold), (11.2, Verdict::Holds)] {
+        let both = vec![(UP, 1, near(up)), (DOWN, 1, near(10.0))];
+        let statements: &'static [Statement] = &[Statement::StandsOut(UP, At::Fewest)];
+        let judged = judge(&claim(1, statements), &Points::new(1, vec![UP, DOWN], both));
+        assert_eq!(judged.verdict, verdict, "{judged:?}");
+    }
+}
+
+#[test]
+fn a_line_is_among_others_within_a_quarter() {
+    let among = |line, others: &'static [&'static str], at| Statement::Among(line, others, at);
+    let (up_and_down, flat_and_down) = (&[UP, DOWN], &[FLAT_LINE, DOWN]);
+    decided(
+        Box::leak(Box::new([
+            among(FLAT_LINE, up_and_down, At::Threads(2)),
+            among(UP, &[FLAT_LINE], At::Threads(2)),
+        ])),
+        Box::leak(Box::new([
+            among(UP, flat_and_down, At::Cores),
+            among(UP, flat_and_down, At::Fewest),
+        ])),
+    );
+}
+
+#[test]
+fn growth_slows_if_the_last_step_gains_less() {
+    let slows = |line, up_to| Statement::GrowthSlows(line, up_to);
+    decided(
+        Box::leak(Box::new([slows(FLAT_LINE, At::Cores), slows(UP, At::Most)])),
+        Box::leak(Box::new([slows(UP, At::Cores), slows(DOWN, At::Cores)])),
+    );
+    let two = claim(1, &[Statement::GrowthSlows(UP, At::Threads(2))]);
+    let judged = judge(&two, &points());
+    assert_eq!(judged.verdict, Verdict::NotTestable);
+    assert_eq!(judged.found, "needs up at more --threads");
+}
+
+#[test]
+fn a_straight_line_rises_and_has_four_points() {
+    let judged = |cores, runs: fn(f64) -> Spread, value: fn(f64) -> f64| {
+        let places = [1, 2, 4, 8].map(|place: u16| (UP, place, runs(value(place.into()))));
+        let statements: &'static [Statement] = &[Statement::Straight(UP, 0.98, At::Cores)];
+        let points = Points::new(cores, vec![UP], places.to_vec());
+        judge(&claim(1, statements), &points)
+    };
+    let curves: [(fn(f64) -> f64, Verdict); 3] = [
+        (|threads| 3.0 + 2.0 * threads, Verdict::Holds),
+        (|threads| 30.0 - 2.0 * threads, Verdict::DoesNotHold),
+        (|threads| threads / (1.0 + threads), Verdict::DoesNotHold),
+    ];
+    for (value, verdict) in curves {
+        let judged = judged(8, near, value);
+        assert_eq!(judged.verdict, verdict, "{judged:?}");
+        assert!(!judged.within_spread(), "{judged:?}");
+    }
+    let few = judged(4, near, |threads| threads);
+    assert_eq!(few.verdict, Verdict::NotTestable);
+    assert_eq!(few.found, "needs up at more --threads");
+    let once = judged(
+        8,
+        |value| Spread::of(vec![value]).unwrap(),
+        |threads| threads,
+    );
+    assert_eq!(once.verdict, Verdict::NotJudged, "{once:?}");
+}

@@ -45,6 +45,7 @@ fn outcome(number: u16, curves: &[Curve], cores: usize, more: &RunRow) -> Outcom
         length: "3 s a run".to_owned(),
         repeat: 2,
         command: "namiki-bench figure".to_owned(),
+        unlike_paper: None,
     };
     Outcome::of(figure, circumstances, &runs)
 }

@@ -1,0 +1,433 @@
+//! The figures of `bwtree` with measurements: latencies and throughput of the Bw-tree and the
+//! indexes that it is compared with.
+//!
+//! The paper has two sockets with 112 logical processors. Figures 13 and 15 run its 112 threads on
+//! any machine; their sentences are judged only where each thread has a processor. A sentence about
+//! latencies without a percentile is judged by the median. A sentence about throughput without a
+//! number of threads is judged with one thread per processor.
+//!
+//! Paper: bwtree §5.2; §5.3.1, figures 12 to 15; §5.3.2, figures 16 to 18; §5.4
+
+#[cfg(test)]
+mod tests;
+
+use namiki::index::TreeKind;
+
+use super::super::claim::{At, Claim, Statement, Terms};
+use super::super::definition::{
+    Across, Experiment, Figure, IndexWork, Line, Measure, Runs, Threads, Work,
+};
+use super::super::run_row::Count;
+
+const PAPER: &str = "bwtree";
+/// The paper's largest number of threads.
+const MANY: u16 = 112;
+/// The paper's other numbers of threads.
+const PAPER_THREADS: &[u16] = &[8, 16, 32, 48, 64, 80, 96, MANY];
+/// Operations of a run; 10,000,000 in the paper.
+const OPERATIONS: u64 = 2_000_000;
+/// The minimal coefficient of determination of a straight line.
+const STRAIGHT: f64 = 0.98;
+/// With fewer processors, there are too few numbers of threads for a straight line.
+const CORES_OF_LINE: u16 = 8;
+/// With fewer processors, the number of threads is not large.
+const CORES_OF_GROWTH: u16 = 16;
+
+const WRITE_ONLY: &str = "write=100";
+const HALF: &str = "read=50,write=50";
+const READ_ONLY: &str = "read=100";
+
+const fn experiment(name: &'static str, mix: &'static str, each_percentile: bool) -> Experiment {
+    Experiment {
+        name,
+        device: "null",
+        runs: Runs::Index {
+            mix,
+            threads: Threads::Cores {
+                also: PAPER_THREADS,
+            },
+            operations: OPERATIONS,
+            each_percentile,
+        },
+    }
+}
+
+static WRITE_LATENCIES: Experiment = experiment("bwtree latency, write-only", WRITE_ONLY, true);
+static READ_LATENCIES: Experiment = experiment("bwtree latency, read-only", READ_ONLY, true);
+static WRITES: Experiment = experiment("bwtree throughput, write-only", WRITE_ONLY, false);
+static HALVES: Experiment = experiment("bwtree throughput, half reads", HALF, false);
+static READS: Experiment = experiment("bwtree throughput, read-only", READ_ONLY, false);
+
+const BW: &str = "Bw-tree";
+const BZ_APPEND: &str = "BzTree (append)";
+const BZ_IN_PLACE: &str = "BzTree (in-place)";
+const MASS: &str = "Masstree";
+const OPEN_BW: &str = "OpenBw-Tree";
+
+const BW_1: &str = "Bw-tree, 1 thread";
+const BZ_APPEND_1: &str = "BzTree (append), 1 thread";
+const BZ_IN_PLACE_1: &str = "BzTree (in-place), 1 thread";
+const MASS_1: &str = "Masstree, 1 thread";
+const OPEN_BW_1: &str = "OpenBw-Tree, 1 thread";
+
+const BW_112: &str = "Bw-tree, 112 threads";
+const BZ_APPEND_112: &str = "BzTree (append), 112 threads";
+const BZ_IN_PLACE_112: &str = "BzTree (in-place), 112 threads";
+const MASS_112: &str = "Masstree, 112 threads";
+const OPEN_BW_112: &str = "OpenBw-Tree, 112 threads";
+
+const fn line(name: &'static str, tree: TreeKind, threads: Option<u16>) -> Line {
+    Line {
+        name,
+        work: Work::Index(IndexWork { tree, threads }),
+    }
+}
+
+/// The paper's indexes, under these names.
+const fn five(names: [&'static str; 5], threads: Option<u16>) -> [Line; 5] {
+    let [bw, bz_append, bz_in_place, mass, open_bw] = names;
+    [
+        line(bw, TreeKind::Bwtree, threads),
+        line(bz_append, TreeKind::BztreeAppend, threads),
+        line(bz_in_place, TreeKind::BztreeInplace, threads),
+        line(mass, TreeKind::Masstree, threads),
+        line(open_bw, TreeKind::Openbw, threads),
+    ]
+}
+
+const ALL: &[Line] = &five([BW, BZ_APPEND, BZ_IN_PLACE, MASS, OPEN_BW], None);
+const ONE_THREAD: &[Line] = &five(
+    [BW_1, BZ_APPEND_1, BZ_IN_PLACE_1, MASS_1, OPEN_BW_1],
+    Some(1),
+);
+const MANY_THREADS: &[Line] = &five(
+    [
+        BW_112,
+        BZ_APPEND_112,
+        BZ_IN_PLACE_112,
+        MASS_112,
+        OPEN_BW_112,
+    ],
+    Some(MANY),
+);
+/// The lines of 112 threads, and those of one thread, from which their growth is seen.
+const ONE_AND_MANY: &[Line] = &[
+    line(BW_112, TreeKind::Bwtree, Some(MANY)),
+    line(BZ_APPEND_112, TreeKind::BztreeAppend, Some(MANY)),
+    line(BZ_IN_PLACE_112, TreeKind::BztreeInplace, Some(MANY)),
+    line(MASS_112, TreeKind::Masstree, Some(MANY)),
+    line(OPEN_BW_112, TreeKind::Openbw, Some(MANY)),
+    line(BW_1, TreeKind::Bwtree, Some(1)),
+    line(BZ_APPEND_1, TreeKind::BztreeAppend, Some(1)),
+    line(BZ_IN_PLACE_1, TreeKind::BztreeInplace, Some(1)),
+    line(MASS_1, TreeKind::Masstree, Some(1)),
+    line(OPEN_BW_1, TreeKind::Openbw, Some(1)),
+];
+
+/// The median of the latencies.
+const MEDIAN: At = At::Threads(50);
+
+/// A lock-free index's latency grows by a smaller factor than Masstree's.
+const fn grows_less(pairs: &'static [(&'static str, &'static str)]) -> Statement {
+    Statement::RatiosShrink(pairs, MEDIAN)
+}
+
+/// The first line is above the second, with one thread per processor.
+const fn above(highest_first: &'static [&'static str]) -> Statement {
+    Statement::Order(highest_first, At::Cores)
+}
+
+const fn gains(line: &'static str) -> Statement {
+    Statement::Grows(line, At::Fewest, At::Cores)
+}
+
+const fn slows(line: &'static str) -> Statement {
+    Statement::GrowthSlows(line, At::Cores)
+}
+
+const fn straight(line: &'static str) -> Statement {
+    Statement::Straight(line, STRAIGHT, At::Cores)
+}
+
+const CHANGES: &[Count] = &[
+    Count::Operations,
+    Count::CasMisses,
+    Count::Consolidations,
+    Count::ConsolidationsFailed,
+];
+
+/// Any number of processors, two of them, and the paper's.
+const TERMS: Terms = Terms::new(CHANGES);
+const TWO_CORES: Terms = TERMS.cores(2);
+const MANY_CORES: Terms = TERMS.cores(MANY);
+
+/// Both are about reads with one thread, and with 112.
+const BW_STANDS_OUT: &str = "どちらも Bw 木の遅延が一つ抜けて大きくなっている";
+const OPEN_BW_AMONG: &str = "OpenBw 木は他の索引と変わらない位置についている";
+/// Both are about all workloads.
+const LOCK_FREE_PAYS: &str = "並列動作時のロックフリー索引の有効性を確認できた";
+const BW_IS_SLOW: &str = "実装した Bw 木は他の索引と比べて性能が出ていないことが明らかになった";
+
+const EVERY_LOCK_FREE_GAINS: &[Statement] = &[
+    gains(BW),
+    gains(BZ_APPEND),
+    gains(BZ_IN_PLACE),
+    gains(OPEN_BW),
+];
+const LOCK_FREE_GAINS: &str =
+    "with one thread per processor, every lock-free index is faster than with one thread";
+const BELOW_LOCK_FREE: &[Statement] = &[
+    above(&[BZ_APPEND, BW]),
+    above(&[BZ_IN_PLACE, BW]),
+    above(&[OPEN_BW, BW]),
+];
+const BW_BELOW_LOCK_FREE: &str =
+    "with one thread per processor, the Bw-tree is slower than every other lock-free index";
+
+const SIZES: &str = "The paper runs 10,000,000 operations over 1,000,000 keys that were loaded before. Here a run has \
+    2,000,000 operations unless --seconds says otherwise, over as many keys.";
+const DRAWN: &str = "The paper does not give the skew of its figures. Here keys are drawn uniformly, and are \
+    consecutive numbers of 8 bytes.";
+const OURS: &str = "All five indexes are those of this repository. The paper has Masstree and the OpenBw-Tree from their \
+    authors; the OpenBw-Tree here is the Bw-tree with that tree's layout of leaves.";
+const CLOCK: &str =
+    "The clock is read around each operation; the time that this takes is subtracted.";
+const MANY_ON_FEW: &str = "On fewer than 112 processors, the threads take turns: the curve then shows the scheduler, \
+    too, and no sentence is judged.";
+
+const NOTES: &[&str] = &[SIZES, DRAWN, OURS];
+const NOTES_OF_LATENCIES: &[&str] = &[SIZES, DRAWN, OURS, CLOCK];
+const NOTES_OF_MANY: &[&str] = &[SIZES, DRAWN, OURS, CLOCK, MANY_ON_FEW];
+
+pub(super) static FIGURES: &[Figure] = &[
+    Figure {
+        paper: PAPER,
+        number: 12,
+        section: "5.3.1",
+        title: "latency of writes with 1 thread",
+        experiment: &WRITE_LATENCIES,
+        lines: ONE_THREAD,
+        across: Across::Percentiles,
+        value: Measure::LatencyNs,
+        claims: &[Claim::new(
+            "5.3.1",
+            "Bw 木はデルタレコードでの更新や Consolidate 操作など，シングルスレッド動作時のオーバーヘッドの大きさから遅延が大きくなっている",
+            "with one thread, the Bw-tree's median latency of writes is the highest",
+            &[Statement::Highest(&[BW_1], MEDIAN)],
+            TERMS,
+        )],
+        notes: NOTES_OF_LATENCIES,
+    },
+    Figure {
+        paper: PAPER,
+        number: 13,
+        section: "5.3.1",
+        title: "latency of writes with 112 threads, and with 1",
+        experiment: &WRITE_LATENCIES,
+        lines: ONE_AND_MANY,
+        across: Across::Percentiles,
+        value: Measure::LatencyNs,
+        claims: &[
+            Claim::new(
+                "5.3.1",
+                "書き込みに対してロックを取得する Mass 木は並列数の増大に伴って待ち状態のスレッドが多くなり，遅延も伴って増大する",
+                "Masstree's median latency is higher with 112 threads than with one",
+                &[Statement::Order(&[MASS_112, MASS_1], MEDIAN)],
+                MANY_CORES,
+            ),
+            Claim::new(
+                "5.3.1",
+                "ロックフリー索引は並列数の増加に対して遅延の増加が緩やかであることが確認できる",
+                "from one thread to 112, the median latency of every lock-free index grows by a smaller factor than \
+                 Masstree's",
+                &[
+                    grows_less(&[(MASS_112, MASS_1), (BW_112, BW_1)]),
+                    grows_less(&[(MASS_112, MASS_1), (BZ_APPEND_112, BZ_APPEND_1)]),
+                    grows_less(&[(MASS_112, MASS_1), (BZ_IN_PLACE_112, BZ_IN_PLACE_1)]),
+                    grows_less(&[(MASS_112, MASS_1), (OPEN_BW_112, OPEN_BW_1)]),
+                ],
+                MANY_CORES,
+            ),
+        ],
+        notes: NOTES_OF_MANY,
+    },
+    Figure {
+        paper: PAPER,
+        number: 14,
+        section: "5.3.1",
+        title: "latency of reads with 1 thread",
+        experiment: &READ_LATENCIES,
+        lines: ONE_THREAD,
+        across: Across::Percentiles,
+        value: Measure::LatencyNs,
+        claims: &[
+            Claim::new(
+                "5.3.1",
+                BW_STANDS_OUT,
+                "with one thread, the Bw-tree's median latency of reads is above every other by more than a tenth",
+                &[Statement::StandsOut(BW_1, MEDIAN)],
+                TERMS,
+            ),
+            Claim::new(
+                "5.3.1",
+                OPEN_BW_AMONG,
+                "with one thread, the OpenBw-Tree's median is between the lowest and the highest of the BzTrees and \
+                 Masstree, or within a quarter of one of the two",
+                &[Statement::Among(
+                    OPEN_BW_1,
+                    &[BZ_APPEND_1, BZ_IN_PLACE_1, MASS_1],
+                    MEDIAN,
+                )],
+                TERMS,
+            ),
+        ],
+        notes: NOTES_OF_LATENCIES,
+    },
+    Figure {
+        paper: PAPER,
+        number: 15,
+        section: "5.3.1",
+        title: "latency of reads with 112 threads",
+        experiment: &READ_LATENCIES,
+        lines: MANY_THREADS,
+        across: Across::Percentiles,
+        value: Measure::LatencyNs,
+        claims: &[
+            Claim::new(
+                "5.3.1",
+                BW_STANDS_OUT,
+                "with 112 threads, the Bw-tree's median latency of reads is above every other by more than a tenth",
+                &[Statement::StandsOut(BW_112, MEDIAN)],
+                MANY_CORES,
+            ),
+            Claim::new(
+                "5.3.1",
+                OPEN_BW_AMONG,
+                "with 112 threads, the OpenBw-Tree's median is between the lowest and the highest of the BzTrees and \
+                 Masstree, or within a quarter of one of the two",
+                &[Statement::Among(
+                    OPEN_BW_112,
+                    &[BZ_APPEND_112, BZ_IN_PLACE_112, MASS_112],
+                    MEDIAN,
+                )],
+                MANY_CORES,
+            ),
+        ],
+        notes: NOTES_OF_MANY,
+    },
+    Figure {
+        paper: PAPER,
+        number: 16,
+        section: "5.3.2",
+        title: "throughput of writes",
+        experiment: &WRITES,
+        lines: ALL,
+        across: Across::Threads,
+        value: Measure::OperationsPerSecond,
+        claims: &[
+            Claim::new(
+                "5.3.2",
+                "Write-Only のワークロードではロックを用いる Mass 木の性能が低く出ている",
+                "with one thread per processor, Masstree is the slowest",
+                &[Statement::Lowest(&[MASS], At::Cores)],
+                TWO_CORES,
+            ),
+            Claim::new(
+                "5.3.2",
+                "並列数が大きくなるとロックフリー索引のスループットの増加率も小さくなっている",
+                "every lock-free index gains less for each additional thread in the last step to one thread per \
+                 processor than in the first step (16 processors or more, a number of ours)",
+                &[
+                    slows(BW),
+                    slows(BZ_APPEND),
+                    slows(BZ_IN_PLACE),
+                    slows(OPEN_BW),
+                ],
+                TERMS.cores(CORES_OF_GROWTH),
+            ),
+            Claim::new(
+                "5.4",
+                LOCK_FREE_PAYS,
+                LOCK_FREE_GAINS,
+                EVERY_LOCK_FREE_GAINS,
+                TWO_CORES,
+            ),
+            Claim::new(
+                "5.4",
+                BW_IS_SLOW,
+                BW_BELOW_LOCK_FREE,
+                BELOW_LOCK_FREE,
+                TWO_CORES,
+            ),
+        ],
+        notes: NOTES,
+    },
+    Figure {
+        paper: PAPER,
+        number: 17,
+        section: "5.3.2",
+        title: "throughput, half reads and half writes",
+        experiment: &HALVES,
+        lines: ALL,
+        across: Across::Threads,
+        value: Measure::OperationsPerSecond,
+        claims: &[
+            Claim::new(
+                "5.4",
+                LOCK_FREE_PAYS,
+                LOCK_FREE_GAINS,
+                EVERY_LOCK_FREE_GAINS,
+                TWO_CORES,
+            ),
+            Claim::new(
+                "5.4",
+                BW_IS_SLOW,
+                BW_BELOW_LOCK_FREE,
+                BELOW_LOCK_FREE,
+                TWO_CORES,
+            ),
+        ],
+        notes: NOTES,
+    },
+    Figure {
+        paper: PAPER,
+        number: 18,
+        section: "5.3.2",
+        title: "throughput of reads",
+        experiment: &READS,
+        lines: ALL,
+        across: Across::Threads,
+        value: Measure::OperationsPerSecond,
+        claims: &[
+            Claim::new(
+                "5.3.2",
+                "どの索引もロックを取らないためスループットは直線的な増加が見られる",
+                "up to one thread per processor, the throughput of every index rises in a straight line: R² of a \
+                 least-squares fit is 0.98 at least",
+                &[
+                    straight(BW),
+                    straight(BZ_APPEND),
+                    straight(BZ_IN_PLACE),
+                    straight(MASS),
+                    straight(OPEN_BW),
+                ],
+                TERMS.cores(CORES_OF_LINE),
+            ),
+            Claim::new(
+                "5.3.2",
+                "単純な B+ 木である Mass 木は他のロックフリー索引と比べてノード取得のオーバーヘッドが小さいため有利である",
+                "with one thread per processor and keys of 8 bytes, Masstree is the fastest",
+                &[Statement::Highest(&[MASS], At::Cores)],
+                TERMS,
+            ),
+            Claim::new(
+                "5.4",
+                BW_IS_SLOW,
+                "with one thread per processor, the Bw-tree is the slowest",
+                &[Statement::Lowest(&[BW], At::Cores)],
+                TERMS,
+            ),
+        ],
+        notes: NOTES,
+    },
+];
