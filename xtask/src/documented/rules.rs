@@ -190,6 +190,7 @@ pub(super) const ADDED: &[(&str, &str)] = &[
     ("namiki-bench figure tictoc-pwal", "--quick"),
     ("namiki-bench figure oode", "--quick"),
     ("namiki-bench figure raft-pwal", "--quick"),
+    ("namiki-bench figure bwtree", "--quick"),
     // The figures of the cluster take minutes each; only those that the documents name are run.
     ("namiki-bench report", "--quick --threads 1 --device null"),
 ];
