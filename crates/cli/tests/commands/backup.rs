@@ -8,7 +8,7 @@ use std::time::Duration;
 use namiki::Database;
 
 use crate::check_image::load;
-use crate::program::{everything, refuses, said, works};
+use crate::program::{everything, has, refuses, said, works};
 
 fn put(dir: &Path, keys: std::ops::Range<u64>) {
     let db = Database::open(dir).unwrap();
@@ -31,14 +31,14 @@ fn a_backup_is_checked_read_and_restored() {
     load(dir, "people");
     let before = everything(dir);
     let told = works(&["backup", data, dest]);
-    assert!(told.contains("of rows in 3 files, and"), "{told}");
+    has(&told, "of rows in 3 files, and");
     assert_eq!(everything(dir), before);
     assert!(said(0, "check", copy).contains("sound: "));
     assert_eq!(works(&["get", dest, "numbers", "7"]).trim(), "7");
 
     put(dir, 50..200);
     let told = works(&["backup", data, dest, "--rate-mib", "1000"]);
-    assert!(told.contains("2 files already there"), "{told}");
+    has(&told, "2 files already there");
     assert!(said(0, "check", copy).contains("sound: "));
 
     let kept = everything(copy);
@@ -55,19 +55,16 @@ fn a_backup_is_checked_read_and_restored() {
     std::fs::write(notes.join("a"), "x").unwrap();
     for command in ["backup", "restore"] {
         let told = refuses(1, &[command, dest, other]);
-        assert!(told.contains("notes is not empty"), "{told}");
+        has(&told, "notes is not empty");
     }
     let told = refuses(1, &["restore", dest, restored]);
-    assert!(told.contains("again is not empty"), "{told}");
+    has(&told, "again is not empty");
     put(again, 0..1);
     let told = refuses(1, &["backup", restored, dest]);
-    assert!(
-        told.contains("has what this database does not have"),
-        "{told}"
-    );
+    has(&told, "has what this database does not have");
     put(copy, 0..1);
     let told = refuses(1, &["backup", data, dest]);
-    assert!(told.contains("it is no backup any more"), "{told}");
+    has(&told, "it is no backup any more");
 }
 
 /// As the guide allows: a copy of a closed directory replaces the directory.
@@ -89,8 +86,8 @@ fn a_copy_put_back_gets_its_own_backup() {
     put(dir, 300..400);
     let kept = everything(copy);
     let told = refuses(1, &["backup", data, dest]);
-    assert!(told.contains("put back from a copy"), "{told}");
-    assert!(told.contains("name another directory"), "{told}");
+    has(&told, "put back from a copy");
+    has(&told, "name another directory");
     assert_eq!(everything(copy), kept);
     works(&["backup", data, another]);
     assert_eq!(
@@ -121,10 +118,12 @@ fn a_backup_that_has_lost_a_file_is_refused() {
         let bytes = std::fs::read(&path).unwrap();
         std::fs::remove_file(&path).unwrap();
         let told = refuses(1, &["backup", data, dest]);
-        assert!(told.contains(name) && told.contains("is missing"), "{told}");
+        has(&told, name);
+        has(&told, "is missing");
         std::fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
         let told = refuses(1, &["backup", data, dest]);
-        assert!(told.contains(name) && told.contains("bytes"), "{told}");
+        has(&told, name);
+        has(&told, "bytes");
         let mut damaged = bytes.clone();
         let frame = bytes.windows(4).position(|four| four == b"NLF1");
         let Some(at) = frame.or_else(|| name.ends_with(".rows").then_some(100)) else {
@@ -134,12 +133,13 @@ fn a_backup_that_has_lost_a_file_is_refused() {
         damaged[at + 20] ^= 1;
         std::fs::write(&path, damaged).unwrap();
         let told = refuses(1, &["backup", data, dest, "--verify"]);
-        assert!(told.contains(name) && told.contains("damaged"), "{told}");
+        has(&told, name);
+        has(&told, "damaged");
         std::fs::write(&path, bytes).unwrap();
     }
     works(&["backup", data, dest, "--verify"]);
     let told = refuses(1, &["backup", data, &format!("{data}/copy")]);
-    assert!(told.contains("name a directory elsewhere"), "{told}");
+    has(&told, "name a directory elsewhere");
 }
 
 /// Each earlier backup is restored and verified; damage in one of them is reported.
@@ -157,17 +157,14 @@ fn earlier_backups_are_kept_checked_and_restored() {
     db.drop_table("people").unwrap();
     db.close().unwrap();
     let told = works(&["backup", data, dest, "--keep", "7d"]);
-    assert!(told.contains("1 earlier backup kept"), "{told}");
+    has(&told, "1 earlier backup kept");
     put(dir, 150..200);
     let told = works(&["backup", data, dest, "--keep", "7d"]);
-    assert!(told.contains("2 earlier backups kept"), "{told}");
+    has(&told, "2 earlier backups kept");
     let told = refuses(1, &["backup", data, dest]);
-    assert!(told.contains("keeps earlier backups"), "{told}");
+    has(&told, "keeps earlier backups");
     let told = refuses(1, &["put", dest, "numbers", "1", "2"]);
-    assert!(
-        told.contains("is a backup that keeps earlier ones"),
-        "{told}"
-    );
+    has(&told, "is a backup that keeps earlier ones");
 
     let told = said(0, "check", copy);
     assert_eq!(
@@ -216,10 +213,7 @@ fn earlier_backups_are_kept_checked_and_restored() {
     assert!(said(0, "check", copy).contains("sound: "));
     works(&["backup", data, dest]);
     let told = refuses(2, &["backup", data, dest, "--keep", "7"]);
-    assert!(
-        told.contains("expected a number with s, m, h or d"),
-        "{told}"
-    );
+    has(&told, "expected a number with s, m, h or d");
 }
 
 #[test]
@@ -299,14 +293,8 @@ fn a_live_backup_is_sound_and_restored_to_a_point() {
         );
         works(&["scan", restored, "values", "--count"]);
         let told = refuses(1, &["restore", dest, dest, "--to", "1999-12-31"]);
-        assert!(
-            told.contains("no restore point at or before 1999-12-31"),
-            "{told}"
-        );
+        has(&told, "no restore point at or before 1999-12-31");
         let told = refuses(2, &["restore", dest, dest, "--to", "noon"]);
-        assert!(
-            told.contains("neither a restore point's number nor a time"),
-            "{told}"
-        );
+        has(&told, "neither a restore point's number nor a time");
     }
 }

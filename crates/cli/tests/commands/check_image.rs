@@ -3,7 +3,6 @@
 
 use std::convert::Infallible;
 use std::path::Path;
-use std::process::Command;
 use std::sync::Arc;
 
 use namiki::files::{ImageTable, Manifest};
@@ -12,17 +11,11 @@ use namiki::{Database, NewTable, Stamp};
 use namiki_platform::disk::{Disk, SyncedDisk};
 use namiki_segment::{CheckVisitor, SegmentError, SegmentId, Writer, check_with};
 
+use crate::program::{has, said};
+
 /// Both outputs of `namiki check`, which must end with this status.
 fn checked(dir: &Path, status: i32) -> String {
-    let check = Command::new(env!("CARGO_BIN_EXE_namiki"))
-        .arg("check")
-        .arg(dir)
-        .output()
-        .unwrap();
-    let text = [check.stdout, check.stderr].concat();
-    let text = String::from_utf8(text).unwrap();
-    assert_eq!(check.status.code(), Some(status), "{text}");
-    text
+    said(status, "check", dir)
 }
 
 /// Loads a table of people with an index of their towns.
@@ -82,10 +75,7 @@ fn an_index_with_other_keys_than_its_rows_is_found() {
     let dir = tempfile::tempdir().unwrap();
     let table = load(dir.path(), "people");
     let sound = checked(dir.path(), 0);
-    assert!(
-        sound.contains("table \"people\" in segments: 500 rows by id"),
-        "{sound}"
-    );
+    has(&sound, "table \"people\" in segments: 500 rows by id");
     let disk = SyncedDisk::new();
     let manifest = Manifest::read(&disk, dir.path()).unwrap().unwrap();
     let index = &table.indexes[0].segment;
@@ -95,11 +85,8 @@ fn an_index_with_other_keys_than_its_rows_is_found() {
     // The last byte is of a number.
     rewrite(&path, id, |keys| *keys[77].last_mut().unwrap() ^= 0x80);
     let said = checked(dir.path(), 1);
-    assert!(
-        said.contains("index \"by_town\" of table \"people\", in ")
-            && said.contains("00000002.seg"),
-        "{said}"
-    );
+    has(&said, "index \"by_town\" of table \"people\", in ");
+    has(&said, "00000002.seg");
 }
 
 #[test]
@@ -112,10 +99,7 @@ fn a_manifest_older_than_a_segment_is_no_sound_directory() {
     let new = std::fs::read(&path).unwrap();
     std::fs::write(&path, old).unwrap();
     let said = checked(dir.path(), 1);
-    assert!(
-        said.contains("00000003.seg was loaded and is not in the manifest"),
-        "{said}"
-    );
+    has(&said, "00000003.seg was loaded and is not in the manifest");
     std::fs::write(&path, new).unwrap();
     assert!(checked(dir.path(), 0).contains("second"));
 }
@@ -180,7 +164,8 @@ fn the_image_of_tables_in_memory_is_verified() {
         }
         std::fs::remove_file(path).unwrap();
         let said = checked(dir.path(), 1);
-        assert!(said.contains(name) && said.contains(names), "{said}");
+        has(&said, name);
+        has(&said, names);
         std::fs::write(path, bytes).unwrap();
     }
     assert_eq!(checked(dir.path(), 0), sound);
@@ -197,7 +182,7 @@ fn a_manifest_older_than_an_image_is_no_sound_directory() {
     let new = std::fs::read(&path).unwrap();
     std::fs::write(&path, old).unwrap();
     let said = checked(dir.path(), 1);
-    assert!(said.contains(".list is not in the manifest"), "{said}");
+    has(&said, ".list is not in the manifest");
     std::fs::write(&path, new).unwrap();
     checked(dir.path(), 0);
 }

@@ -8,6 +8,8 @@ use std::process::{Command, Output};
 
 use tempfile::TempDir;
 
+use crate::program::has;
+
 /// The commands, with the arguments that they put before the user's.
 const COMPANIONS: [(&str, &str, &str); 3] = [
     ("bench", "namiki-bench", ""),
@@ -74,8 +76,8 @@ fn missing_programs_are_named_and_where_they_were_looked_for() {
         for path in [alone.path(), empty.path()] {
             assert!(errors.contains(path.to_str().unwrap()), "{errors}");
         }
-        assert!(errors.contains(program), "{errors}");
-        assert!(errors.contains("cargo build --release -p"), "{errors}");
+        has(&errors, program);
+        has(&errors, "cargo build --release -p");
         let help = Command::new(alone.path().join("namiki"))
             .arg("--help")
             .output()

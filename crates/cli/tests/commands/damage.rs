@@ -10,7 +10,7 @@ use namiki::files::Manifest;
 
 use crate::check_image::load;
 use crate::command::{SPECS, database, fill, frames, log_file, spec};
-use crate::program::refuses;
+use crate::program::{has, refuses};
 
 /// The error of the check after a bit flip in this byte of the file.
 fn said_with_damage(dir: &str, file: &Path, at: usize) -> String {
@@ -76,13 +76,11 @@ fn so_is_one_in_a_log_that_was_not_closed() {
     let at = frames(&fs::read(&damaged).unwrap())[1];
     let said = said_with_damage(path, &damaged, at);
     let place = format!("is damaged at byte {at}: the header of a frame is damaged, and not");
-    assert!(said.contains(&place), "{said}");
+    has(&said, &place);
     let said = said_with_damage(path, &damaged, at + 75);
     let place = format!("is damaged at byte {at}: the checksum of a frame does not match");
-    assert!(
-        said.contains(&place) && said.contains("later frames"),
-        "{said}"
-    );
+    has(&said, &place);
+    has(&said, "later frames");
 }
 
 #[test]
@@ -116,7 +114,7 @@ fn damage_of_the_manifests_header_and_contents_is_told_apart() {
     assert!(refuses(1, &["check", &path]).contains("format 99"));
     fs::remove_file(&manifest).unwrap();
     let said = refuses(1, &["check", &path]);
-    assert!(said.contains("MANIFEST is missing, although"), "{said}");
+    has(&said, "MANIFEST is missing, although");
 }
 
 #[test]
@@ -185,9 +183,6 @@ fn a_damaged_page_is_named_by_its_first_byte() {
         }
         // The bytes that mark it as the footer.
         let said = said_with_damage(path, &file, (pages - 1) * PAGE_BYTES + 8);
-        assert!(
-            said.contains("the header of its last page, the footer,"),
-            "{said}"
-        );
+        has(&said, "the header of its last page, the footer,");
     }
 }

@@ -9,6 +9,8 @@ use std::process::{Command, Stdio};
 use namiki::files::{Manifest, image_dir};
 use namiki_platform::disk::SyncedDisk;
 
+use crate::program::has;
+
 fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_namiki"));
     command.args(arguments).stdin(Stdio::null());
@@ -43,17 +45,15 @@ fn tables_of_tpch_are_loaded_checked_and_queried() {
     let small = ["load", "tpch", "--scale", "0.01", "--dir", name];
     let (out, _) = said(0, &[&small[..], &["--tables", "customer,orders"]].concat());
     assert!(out.starts_with("customer: 1,500 rows, "), "{out}");
-    assert!(
-        out.contains("orders: 15,000 rows, ") && out.contains("index o_custkey"),
-        "{out}"
-    );
+    has(&out, "orders: 15,000 rows, ");
+    has(&out, "index o_custkey");
 
     let (out, _) = said(0, &["check", name]);
-    assert!(
-        out.contains("table \"orders\" in segments: 15,000 rows by o_orderkey"),
-        "{out}"
+    has(
+        &out,
+        "table \"orders\" in segments: 15,000 rows by o_orderkey",
     );
-    assert!(out.contains("of image; every checksum holds"), "{out}");
+    has(&out, "of image; every checksum holds");
     let (out, _) = said(0, &["dump-log", name]);
     assert!(
         out.starts_with("table \"customer\" in segments: 1,500 rows by c_custkey"),
@@ -75,10 +75,8 @@ fn tables_of_tpch_are_loaded_checked_and_queried() {
         &["query", name, plan.to_str().unwrap(), "--format", "json"],
     );
     assert!(out.starts_with("{\"orders\":15000,\"total\":\""), "{out}");
-    assert!(
-        errors.contains("1 row in ") && errors.contains(" reads "),
-        "{errors}"
-    );
+    has(&errors, "1 row in ");
+    has(&errors, " reads ");
     let sorted = |mode: &str| {
         let (out, _) = said(
             0,
@@ -91,15 +89,13 @@ fn tables_of_tpch_are_loaded_checked_and_queried() {
     assert_eq!(sorted("ordered"), sorted("out-of-order"));
 
     let (out, _) = said(0, &small);
-    assert!(
-        out.contains("customer: there already") && out.contains("lineitem: "),
-        "{out}"
-    );
+    has(&out, "customer: there already");
+    has(&out, "lineitem: ");
     assert_eq!(loaded(&database).len(), 8);
     let (_, errors) = said(2, &["load", "tpch", "--scale", "0.1", "--dir", name]);
-    assert!(
-        errors.contains("supplier already, with 100 rows, and at scale 0.1 it has 1,000"),
-        "{errors}"
+    has(
+        &errors,
+        "supplier already, with 100 rows, and at scale 0.1 it has 1,000",
     );
 }
 
@@ -109,7 +105,7 @@ fn a_query_that_cannot_be_says_what_is_wrong() {
     let database = dir.path().join("tpch");
     let name = database.to_str().unwrap();
     let (_, errors) = said(1, &["query", name, "paper"]);
-    assert!(errors.contains("does not exist"), "{errors}");
+    has(&errors, "does not exist");
     assert!(!database.exists());
     said(
         0,
@@ -122,16 +118,14 @@ fn a_query_that_cannot_be_says_what_is_wrong() {
         errors.contains("customer") || errors.contains("orders"),
         "{errors}"
     );
-    assert!(errors.contains("\"nation\""), "{errors}");
+    has(&errors, "\"nation\"");
     let plan = dir.path().join("plan.json");
     fs::write(&plan, "{ \"scan\": { \"tabel\": \"nation\" } }").unwrap();
     let (_, errors) = said(1, &["query", name, plan.to_str().unwrap()]);
-    assert!(
-        errors.contains("plan.json") && errors.contains("`tabel`"),
-        "{errors}"
-    );
+    has(&errors, "plan.json");
+    has(&errors, "`tabel`");
     let (_, errors) = said(1, &["query", name, "no-such-file"]);
-    assert!(errors.contains("no-such-file"), "{errors}");
+    has(&errors, "no-such-file");
     for scale in ["0", "-1", "0.015", "nan", "1e9"] {
         let (_, errors) = said(2, &["load", "tpch", "--scale", scale, "--dir", name]);
         assert!(errors.contains("between"), "{scale}: {errors}");
@@ -208,10 +202,8 @@ fn a_load_killed_at_its_index_leaves_nothing_for_long() {
     load.kill().unwrap();
     load.wait().unwrap();
     let (out, _) = said(0, &["check", name]);
-    assert!(
-        out.contains("00000001.new: left over") && out.contains(".run: left over"),
-        "{out}"
-    );
+    has(&out, "00000001.new: left over");
+    has(&out, ".run: left over");
     said(
         0,
         &[

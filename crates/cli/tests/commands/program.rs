@@ -43,6 +43,12 @@ pub(crate) fn said(status: i32, command: &str, dir: &Path) -> String {
     text
 }
 
+/// Fails unless the text has this part.
+#[track_caller]
+pub(crate) fn has(text: &str, part: &str) {
+    assert!(text.contains(part), "{part:?} is not in: {text}");
+}
+
 /// Every file below `dir` with its contents and the time of its last change.
 pub(crate) fn everything(dir: &Path) -> BTreeMap<PathBuf, (Vec<u8>, SystemTime)> {
     let mut found = BTreeMap::new();

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use namiki::Database;
 use tempfile::TempDir;
 
-use crate::program::{refuses, works};
+use crate::program::{has, refuses, works};
 
 struct Setting {
     dir: TempDir,
@@ -92,7 +92,7 @@ fn tables_of_all_types_are_queried() {
     let all = setting.query(r#"{"scan": {"table": "bytes"}}"#, "text");
     assert_eq!(all, "key\tvalue\n0x00ff\t[1, 2]\n");
     let error = setting.refused(r#"{"scan": {"table": "large"}}"#);
-    assert!(error.contains("there is no table \"large\""), "{error}");
+    has(&error, "there is no table \"large\"");
 }
 
 /// Columns are printed in their order, with distinct names; the names are printed also without

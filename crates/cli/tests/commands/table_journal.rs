@@ -7,7 +7,7 @@ use std::fs;
 use namiki::Database;
 
 use crate::command::copy_tree;
-use crate::program::said;
+use crate::program::{has, said};
 
 #[test]
 fn changes_of_dropped_tables_are_shown_as_such() {
@@ -21,10 +21,7 @@ fn changes_of_dropped_tables_are_shown_as_such() {
     db.transact(|tx| tx.put(&table, &1, "there")).unwrap();
     db.close().unwrap();
     let checked = said(0, "check", &dir);
-    assert!(
-        checked.contains("table \"second\": u64 to str"),
-        "{checked}"
-    );
+    has(&checked, "table \"second\": u64 to str");
     assert!(!checked.contains("first"), "{checked}");
     let dumped = said(0, "dump-log", &dir);
     let lines: Vec<_> = dumped.lines().filter(|line| line.contains("put")).collect();
@@ -53,8 +50,8 @@ fn tables_of_the_journal_are_checked_and_shown() {
     for dir in [&open, &killed] {
         assert!(said(0, "check", dir).contains("table \"journalled\": u64 to str"));
         let dumped = said(0, "dump-log", dir);
-        assert!(dumped.contains("journalled"), "{dumped}");
-        assert!(dumped.contains("a value"), "{dumped}");
+        has(&dumped, "journalled");
+        has(&dumped, "a value");
     }
 
     let mut damaged = sound.clone();
@@ -63,12 +60,12 @@ fn tables_of_the_journal_are_checked_and_shown() {
     fs::write(&journal, damaged).unwrap();
     for command in ["check", "dump-log"] {
         let said = said(1, command, &killed);
-        assert!(said.contains("TABLES is damaged at byte"), "{said}");
+        has(&said, "TABLES is damaged at byte");
     }
     fs::write(&journal, sound).unwrap();
     fs::remove_dir_all(killed.join("wal")).unwrap();
     fs::remove_file(killed.join("MANIFEST")).unwrap();
     let said = said(1, "check", &killed);
-    assert!(said.contains("MANIFEST is missing, although"), "{said}");
-    assert!(said.contains("TABLES is there"), "{said}");
+    has(&said, "MANIFEST is missing, although");
+    has(&said, "TABLES is there");
 }

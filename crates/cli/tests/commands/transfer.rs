@@ -14,7 +14,7 @@ use namiki_platform::disk::{Disk, SyncedDisk};
 use namiki_platform::seeded_random::Random;
 use namiki_segment::{CheckVisitor, SegmentError};
 
-use crate::program::{everything, refuses, works};
+use crate::program::{everything, has, refuses, works};
 
 /// A random value of a type; edge cases are more frequent.
 trait Draw {
@@ -413,7 +413,7 @@ fn what_is_imported_is_what_was_exported() {
         let output = crate::program::namiki(&export);
         if output.status.code() != Some(0) {
             let said = String::from_utf8(output.stderr).unwrap();
-            assert!(said.contains("--format jsonl"), "{said}");
+            has(&said, "--format jsonl");
             assert!(!csv.exists());
             without_csv.push(info.name.clone());
             continue;
@@ -488,16 +488,12 @@ fn a_bad_line_is_named_and_resume_does_the_rest() {
         // The corrected file conflicts with existing rows, but not with equal ones.
         fs::write(&file, &sound).unwrap();
         let said = refuses(1, &["import", copy, "numbers", &file]);
-        assert!(
-            said.contains("line 2 of ") && said.contains("is in the table"),
-            "{said}"
-        );
+        has(&said, "line 2 of ");
+        has(&said, "is in the table");
         works(&["put", copy, "numbers", "7", "seven"]);
         let said = refuses(1, &["import", copy, "numbers", &file, "--resume"]);
-        assert!(
-            said.contains("line 9 of ") && said.contains("another value"),
-            "{said}"
-        );
+        has(&said, "line 9 of ");
+        has(&said, "another value");
         works(&["put", copy, "numbers", "7", "number 7"]);
         works(&["import", copy, "numbers", &file, "--resume"]);
         let equal = contents(&opened(Path::new(&shop))) == contents(&opened(Path::new(copy)));
@@ -543,28 +539,21 @@ fn a_file_that_was_cut_off_is_refused() {
         refuses(1, &["import", copy.to_str().unwrap(), "numbers", &file])
     };
     let said = import("a", &lines[..20]);
-    assert!(
-        said.contains("line 21 of ") && said.contains("it was cut off"),
-        "{said}"
-    );
+    has(&said, "line 21 of ");
+    has(&said, "it was cut off");
     let without_one = [&lines[..20], &lines[21..]].concat();
     let said = import("b", &without_one);
-    assert!(
-        said.contains("it counts 30 rows, and there are 29"),
-        "{said}"
-    );
+    has(&said, "it counts 30 rows, and there are 29");
     let twice = [&lines[..], &lines[1..2]].concat();
     let said = import("c", &twice);
-    assert!(said.contains("it follows the last line"), "{said}");
+    has(&said, "it follows the last line");
     let said = import("d", &lines[1..]);
-    assert!(
-        said.contains("line 1 of ") && said.contains("it is not a header"),
-        "{said}"
-    );
+    has(&said, "line 1 of ");
+    has(&said, "it is not a header");
     assert!(!dir.path().join("d").exists());
     let newer = lines[0].replacen("\"namiki\":1", "\"namiki\":2", 1);
     let said = import("e", &[&newer[..]]);
-    assert!(said.contains("use a newer release"), "{said}");
+    has(&said, "use a newer release");
 }
 
 #[test]
@@ -576,14 +565,12 @@ fn a_file_of_other_types_is_refused() {
     ]);
     let said = refuses(1, &["import", &shop, "names", &file]);
     let told = "table \"names\" maps string to string, and ";
-    assert!(
-        said.contains(told) && said.contains("rows of u64 to string"),
-        "{said}"
-    );
+    has(&said, told);
+    has(&said, "rows of u64 to string");
     let said = refuses(1, &["import", &shop, "--all", dir.path().to_str().unwrap()]);
-    assert!(said.contains("holds no export"), "{said}");
+    has(&said, "holds no export");
     let said = refuses(1, &["export", &shop, "--all", dir.path().to_str().unwrap()]);
-    assert!(said.contains("is not empty"), "{said}");
+    has(&said, "is not empty");
 }
 
 #[test]
@@ -642,10 +629,8 @@ fn an_unclosed_cell_ends_the_import_with_its_row() {
     ] {
         fs::write(&file, format!("key:u64,value:string\n0,zero\n{text}")).unwrap();
         let errors = refuses(1, &["import", db, "t", path, "--replace"]);
-        assert!(
-            errors.contains("line 3 of") && errors.contains(said),
-            "{errors}"
-        );
+        has(&errors, "line 3 of");
+        has(&errors, said);
         assert_eq!(works(&["scan", db, "t"]), "0 = \"zero\"\n");
     }
     fs::write(&file, "key:u64,value:string\n1,\"o\"\"ne\n\"\n").unwrap();
@@ -672,10 +657,8 @@ fn a_bad_row_behind_empty_lines_is_found() {
             let text = format!("\n\nkey:u64,value:string\n\n0,zero\n\n\n{row}");
             fs::write(&file, text.replace('\n', line_end)).unwrap();
             let errors = refuses(1, &["import", db, "t", path, "--replace"]);
-            assert!(
-                errors.contains("line 8 of") && errors.contains(said),
-                "{errors}"
-            );
+            has(&errors, "line 8 of");
+            has(&errors, said);
             assert_eq!(works(&["scan", db, "t"]), "0 = \"zero\"\n");
         }
     }
