@@ -30,6 +30,12 @@ pub fn builder(spec: &str, disk: &SimDisk) -> Builder {
         .disk(disk)
 }
 
+/// A database with these settings, in memory.
+#[must_use]
+pub fn in_memory(spec: &str) -> Database {
+    builder(spec, &SimDisk::new()).open("/db").unwrap()
+}
+
 /// The table of these databases.
 #[must_use]
 pub fn numbers(db: &Database) -> Numbers {

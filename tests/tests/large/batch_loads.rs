@@ -11,7 +11,7 @@ use namiki::{
 };
 use namiki_platform::disk::SimDisk;
 use namiki_platform::disk::sim::Loss;
-use namiki_tests::small_database::builder;
+use namiki_tests::small_database::{builder, in_memory};
 
 use crate::round_trips::{Texts, value};
 
@@ -80,9 +80,7 @@ fn batches_are_cut_by_bytes_also_of_long_rows() {
 
 #[test]
 fn a_load_of_no_rows_does_nothing() {
-    let db = builder("TT(EPOCH)+PWAL(16)", &SimDisk::new())
-        .open("/db")
-        .unwrap();
+    let db = in_memory("TT(EPOCH)+PWAL(16)");
     let table: Texts = db.table("texts").unwrap();
     let loaded = db.load(&table, Vec::<(u64, Vec<u8>)>::new()).unwrap();
     assert_eq!((loaded.durable.batches, loaded.last_key), (0, None));
@@ -93,9 +91,7 @@ fn rows_that_are_there_are_overwritten_or_kept() {
     for (existing, version, skipped) in
         [(ExistingRows::Overwrite, 1, 0), (ExistingRows::Keep, 7, 4)]
     {
-        let db = builder("TT(EPOCH)+PWAL(16)", &SimDisk::new())
-            .open("/db")
-            .unwrap();
+        let db = in_memory("TT(EPOCH)+PWAL(16)");
         let table: Texts = db.table("texts").unwrap();
         for key in [3, 4, 50, 51] {
             db.transact(|tx| tx.put(&table, &key, &value(key, 7, 20)))
@@ -178,9 +174,7 @@ fn a_full_disk_stops_a_load_behind_a_key() {
 
 #[test]
 fn progress_is_told_and_an_interrupt_stops_the_load() {
-    let db = builder("TT(EPOCH)+PWAL(16)", &SimDisk::new())
-        .open("/db")
-        .unwrap();
+    let db = in_memory("TT(EPOCH)+PWAL(16)");
     let table: Texts = db.table("texts").unwrap();
     let told = Arc::new(Mutex::new(Vec::new()));
     let asked = Arc::new(AtomicBool::new(false));
@@ -244,9 +238,7 @@ fn a_row_that_cannot_be_written_stops_the_load() {
     ));
     assert_eq!(stopped.report.last_key, Some(24));
     // A table of another database.
-    let other = builder("TT(EPOCH)+PWAL(16)", &SimDisk::new())
-        .open("/db")
-        .unwrap();
+    let other = in_memory("TT(EPOCH)+PWAL(16)");
     let stopped = other.load(&table, rows(1, 1)).unwrap_err();
     assert!(matches!(
         stopped.stop,

@@ -3,7 +3,7 @@
 
 use namiki::{Database, Error, ProtocolSpec, Session, Ticket};
 use namiki_platform::disk::SimDisk;
-use namiki_tests::small_database::{Numbers, builder, keys, numbers};
+use namiki_tests::small_database::{Numbers, builder, in_memory, keys, numbers};
 
 fn commit(session: &mut Session, table: &Numbers, key: u64) -> Ticket {
     let committed = session.transact_async(|tx| tx.put(table, &key, &key));
@@ -24,7 +24,7 @@ fn a_ticket_of_another_database_or_opening_is_foreign() {
         let spec = spec.to_string();
         let disk = SimDisk::new();
         let before = builder(&spec, &disk).open("/db").unwrap();
-        let another = builder(&spec, &SimDisk::new()).open("/db").unwrap();
+        let another = in_memory(&spec);
         let mut foreign = Vec::new();
         for db in [&before, &another] {
             let table = numbers(db);
@@ -65,9 +65,7 @@ fn a_ticket_of_another_database_or_opening_is_foreign() {
 
 #[test]
 fn an_earlier_transactions_savepoint_is_stale() {
-    let db = builder("TT(ELR)+PWAL(1)", &SimDisk::new())
-        .open("/db")
-        .unwrap();
+    let db = in_memory("TT(ELR)+PWAL(1)");
     let table = numbers(&db);
     let mut session = db.session().unwrap();
     let earlier = session

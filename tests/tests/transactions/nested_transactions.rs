@@ -6,10 +6,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use namiki::query::{Column, ColumnType, Datum, Schema};
 use namiki::{BatchLoadStop, Database, Error, NewTable, Session};
-use namiki_platform::disk::SimDisk;
 use namiki_tests::block_on::block_on;
 use namiki_tests::on_another_thread::on_another_thread;
-use namiki_tests::small_database::{Numbers, builder, numbers};
+use namiki_tests::small_database::{Numbers, in_memory, numbers};
 
 const SPECS: [&str; 4] = [
     "SILO(EPOCH)+PWAL(auto)",
@@ -19,7 +18,7 @@ const SPECS: [&str; 4] = [
 ];
 
 fn open(spec: &str) -> (Database, Numbers) {
-    let db = builder(spec, &SimDisk::new()).open("/db").unwrap();
+    let db = in_memory(spec);
     let table = numbers(&db);
     (db, table)
 }

@@ -10,7 +10,7 @@ use namiki::{Database, Error, ProtocolSpec, Transaction, WorkerId};
 use namiki_platform::disk::SimDisk;
 use namiki_platform::disk::sim::Loss;
 use namiki_tests::on_another_thread::on_another_thread;
-use namiki_tests::small_database::{Numbers, builder, keys, numbers};
+use namiki_tests::small_database::{Numbers, builder, in_memory, keys, numbers};
 use namiki_tests::tested_specs::optimistic;
 
 const X: u64 = 1;
@@ -30,9 +30,7 @@ fn two_accounts(db: &Database) -> Numbers {
 #[test]
 fn a_body_failing_on_inconsistent_reads_is_run_again() {
     for spec in optimistic() {
-        let db = builder(&spec.to_string(), &SimDisk::new())
-            .open("/db")
-            .unwrap();
+        let db = in_memory(&spec.to_string());
         let table = two_accounts(&db);
         let mut runs = 0;
         let audited = db.transact(|tx| {
@@ -65,9 +63,7 @@ fn a_body_failing_on_inconsistent_reads_is_run_again() {
 #[test]
 fn a_body_failing_on_a_new_row_is_run_again() {
     for spec in optimistic() {
-        let db = builder(&spec.to_string(), &SimDisk::new())
-            .open("/db")
-            .unwrap();
+        let db = in_memory(&spec.to_string());
         let table = numbers(&db);
         let mut session = db.session().unwrap();
         let missed = session.try_transact_async(|tx| {
@@ -86,9 +82,7 @@ fn a_body_failing_on_a_new_row_is_run_again() {
 #[test]
 fn a_failure_after_inconsistent_reads_is_not_reported() {
     for updates in [false, true] {
-        let db = builder("TT(NLR)+PWAL(1)", &SimDisk::new())
-            .open("/db")
-            .unwrap();
+        let db = in_memory("TT(NLR)+PWAL(1)");
         let table = two_accounts(&db);
         let mut session = db.session().unwrap();
         let ended = session.try_transact_async(|tx| {
@@ -144,7 +138,7 @@ fn a_failure_is_reported_after_its_reads_are_durable() {
 #[test]
 fn a_body_that_swallows_a_conflict_does_not_commit() {
     for spec in ["TT(NLR)+PWAL(16)", "TT(NLR)+PWAL(auto)"] {
-        let db = builder(spec, &SimDisk::new()).open("/db").unwrap();
+        let db = in_memory(spec);
         let table = two_accounts(&db);
         let mut holder = db.session_on(WorkerId(0)).unwrap();
         let mut other = db.session_on(WorkerId(1)).unwrap();
@@ -193,9 +187,7 @@ impl From<Error> for Refusal {
 #[test]
 fn an_own_error_rolls_back_what_was_written_before_it() {
     for spec in ProtocolSpec::tested() {
-        let db = builder(&spec.to_string(), &SimDisk::new())
-            .open("/db")
-            .unwrap();
+        let db = in_memory(&spec.to_string());
         let table = two_accounts(&db);
         let refuse = |tx: &mut Transaction| {
             tx.put(&table, &X, &1)?;
@@ -234,9 +226,7 @@ fn an_own_error_rolls_back_what_was_written_before_it() {
 /// The engine's errors are converted to the caller's type; the body may return a duplicate.
 #[test]
 fn errors_of_the_engine_arrive_as_the_callers_type() {
-    let db = builder("TT(EPOCH)+PWAL(16)", &SimDisk::new())
-        .open("/db")
-        .unwrap();
+    let db = in_memory("TT(EPOCH)+PWAL(16)");
     let table = two_accounts(&db);
     let doubled = db.transact_with(|tx| Ok::<_, Refusal>(tx.insert(&table, &X, &1)?));
     assert!(
@@ -265,7 +255,7 @@ enum Makes {
 fn a_conflict_is_retried_whatever_the_body_returns() {
     for spec in ["TT(NLR)+PWAL(16)", "TT(NLR)+PWAL(auto)"] {
         for makes in [Makes::Nothing, Makes::AnOwnError] {
-            let db = builder(spec, &SimDisk::new()).open("/db").unwrap();
+            let db = in_memory(spec);
             let table = two_accounts(&db);
             let mut holder = db.session_on(WorkerId(0)).unwrap();
             let mut other = db.session_on(WorkerId(1)).unwrap();
@@ -301,9 +291,7 @@ fn a_conflict_is_retried_whatever_the_body_returns() {
 #[test]
 fn an_own_error_over_stale_reads_is_retried() {
     for spec in optimistic() {
-        let db = builder(&spec.to_string(), &SimDisk::new())
-            .open("/db")
-            .unwrap();
+        let db = in_memory(&spec.to_string());
         let table = two_accounts(&db);
         let mut runs = 0;
         let refused = db.transact_with(|tx| {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use namiki::{Error, ProtocolSpec, Value, ValueBytes};
 use namiki_platform::disk::SimDisk;
 use namiki_tests::on_another_thread::on_another_thread;
-use namiki_tests::small_database::{builder, keys, numbers, put};
+use namiki_tests::small_database::{builder, in_memory, keys, numbers, put};
 
 #[test]
 fn a_key_that_is_too_long_ends_nothing() {
@@ -124,9 +124,7 @@ own_value!(Later, 8);
 
 #[test]
 fn a_value_of_another_type_is_reported() {
-    let db = builder("TT(NLR)+PWAL(1)", &SimDisk::new())
-        .open("/db")
-        .unwrap();
+    let db = in_memory("TT(NLR)+PWAL(1)");
     let earlier = db.table::<u64, Earlier>("own").unwrap();
     db.transact(|tx| tx.put(&earlier, &1, &Earlier)).unwrap();
     let later = db.table::<u64, Later>("own").unwrap();
@@ -294,11 +292,7 @@ fn too_many_conflicts_are_reported_and_not_retried_for_ever() {
 fn a_table_of_another_database_or_opening_is_foreign() {
     let disk = SimDisk::new();
     let db = builder("TT(NLR)+PWAL(1)", &disk).open("/db").unwrap();
-    let of_another = numbers(
-        &builder("TT(NLR)+PWAL(1)", &SimDisk::new())
-            .open("/db")
-            .unwrap(),
-    );
+    let of_another = numbers(&in_memory("TT(NLR)+PWAL(1)"));
     put(&db, 1).unwrap();
     let of_before = numbers(&db);
     db.close().unwrap();
