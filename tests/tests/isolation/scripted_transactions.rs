@@ -9,9 +9,9 @@
 //! | `open [stamps=true] [record=BYTES]` | a new database; see below |
 //! | `T: get KEY…`, `T: lock KEY` | reads keys; reads one for an update |
 //! | `T: scan [FROM [TO]] [limit=N] [backward=true]` | reads a range, both ends included |
-//! | `T: put KEY=N…`, `insert`, `add`, `T: update KEY N`, `T: delete KEY` | writes |
+//! | `T: put KEY=N…`, `insert`, `add`, `T: update KEY N`, `T: delete KEY` | writes; `update` says what it replaced |
 //! | `T: fill COUNT` | puts 0 under the keys k100, k101, … |
-//! | `T: savepoint NAME`, `T: back NAME` | notes a point; rolls back to it |
+//! | `T: savepoint NAME`, `T: back NAME` | sets a savepoint; rolls back to it |
 //! | `T: commit`, `T: abort` | ends the transaction T |
 //! | `rows` | all rows, `KEY=VALUE@STAMP`, read without a trace |
 //! | `log` | the log records on the disk that were not shown before |
@@ -222,9 +222,12 @@ impl Opened {
                 keys.try_for_each(|key| tx.put(table, &key, &0))?;
             }
             Step::Update(key, value) => {
-                if !tx.update(table, key, |_| *value)? {
-                    return Ok(absent(key));
-                }
+                let mut replaced = None;
+                tx.update(table, key, |old| {
+                    replaced = Some(old);
+                    *value
+                })?;
+                return Ok(replaced.map_or_else(|| absent(key), |old| format!("{key} was {old}")));
             }
             Step::Delete(key) => {
                 if !tx.delete(table, key)? {

@@ -287,7 +287,7 @@ fn a_lost_rollback_undoes_no_later_change() {
     }
 }
 
-/// Their log records: the script `operation_logging` of the suite `isolation`.
+/// The log records of both: the script `operation_logging` of the suite `isolation`.
 #[test]
 fn neither_readers_nor_rollbacks_fill_a_group() {
     let spec = "S2PL(NLR)+PWAL(2)+ARIES".parse().unwrap();
