@@ -4,9 +4,9 @@
 use std::fs;
 use std::path::Path;
 
-/// Copies a directory with its folders and files, as `cp -r` does.
+/// Copies a directory with its folders and files, and follows links.
 pub fn copy_dir(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
+    fs::create_dir(to).unwrap();
     for entry in fs::read_dir(from).unwrap() {
         let path = entry.unwrap().path();
         let target = to.join(path.file_name().unwrap());

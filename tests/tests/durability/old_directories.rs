@@ -40,12 +40,13 @@ fn the_directory_has_every_part() {
 fn an_old_directory_opens_with_every_row() {
     for order in [ReplayOrder::HighestStamp, ReplayOrder::Merge] {
         let dir = tempfile::tempdir().unwrap();
-        copy_dir(&fixture(), dir.path());
+        let path = dir.path().join("db");
+        copy_dir(&fixture(), &path);
         for opening in 0..2 {
             let db = Database::builder()
                 .create(false)
                 .replay_order(order)
-                .open(dir.path())
+                .open(&path)
                 .unwrap();
             let context = format!("{order:?}, opening {opening}");
             assert_eq!(Rows::read(&db).unwrap(), Rows::written(), "{context}");
@@ -59,9 +60,10 @@ fn an_old_directory_opens_with_every_row() {
 #[test]
 fn an_old_directory_takes_new_commits() {
     let dir = tempfile::tempdir().unwrap();
-    copy_dir(&fixture(), dir.path());
+    let path = dir.path().join("db");
+    copy_dir(&fixture(), &path);
     let open = || {
-        let db = Database::builder().create(false).open(dir.path()).unwrap();
+        let db = Database::builder().create(false).open(&path).unwrap();
         let accounts = db.table::<u64, i64>("accounts").unwrap();
         (db, accounts)
     };
