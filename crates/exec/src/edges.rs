@@ -86,6 +86,7 @@ fn text_edges() -> Vec<Datum> {
         "ÿ",
         "\u{10ffff}",
         "\u{10ffff}\u{10ffff}",
+        "x",
         &long,
     ];
     texts.map(Datum::from).into()

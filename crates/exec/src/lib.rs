@@ -7,6 +7,7 @@
 //! Paper: oode §1, §2
 
 mod bind;
+#[cfg(feature = "edges")]
 #[doc(hidden)]
 pub mod edges;
 mod error;

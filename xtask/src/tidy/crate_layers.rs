@@ -4,8 +4,8 @@
 use super::Finding;
 use crate::repository_files::{SourceFile, Tree};
 
-/// The packages that each of our packages may depend on, also in tests and build scripts, without
-/// the `namiki-` of their names.
+/// The packages that each of our packages may depend on, also in tests and build scripts, by their
+/// names without `namiki-`.
 ///
 /// ```text
 ///  cli  cluster-cli  bench  tests      xtask (stands alone); fuzz, in a workspace of its own, is above tests
@@ -25,7 +25,8 @@ const LAYERS: &[(&str, &str)] = &[
     ("derive", ""),
     // `namiki` only for its examples, which use tables.
     ("data", "derive namiki"),
-    ("exec", "data segment platform"),
+    // Itself: its tests are built with its feature `edges`.
+    ("exec", "exec data segment platform"),
     // Itself: its tests are built with its features.
     (
         "namiki",
