@@ -218,7 +218,7 @@ impl<K: ArtKey> PointIndex for ArtTree<K> {
 
     crate::methods_by_leaf_table!();
 
-    crate::methods_by_census!(K);
+    crate::methods_by_lanes_and_census!(K);
 }
 
 impl<K: ArtKey> OrderedIndex for ArtTree<K> {

@@ -1,11 +1,12 @@
-//! Methods that trees have in common, word for word, because they call what each tree has under the
-//! same name: `census`, `get_lanes`, `load_sorted`, and a field `table`.
+//! Methods that trees have in common, word for word. Each macro stands in an `impl` of its trait, and
+//! names what the tree must have.
 
-/// Methods of [`PointIndex`](crate::PointIndex) over keys of this kind, by the tree's lanes and its
-/// census.
+/// Methods of [`PointIndex`](crate::PointIndex) over keys of the kind `$key`: `get_many`,
+/// `statistics`, `memory_bytes`, `len`. The tree has the methods `get_lanes(&[$key::Ref], &mut
+/// Vec<Lookup>)` and `census()`, whose result has the fields `statistics` and `bytes`.
 #[doc(hidden)]
 #[macro_export]
-macro_rules! methods_by_census {
+macro_rules! methods_by_lanes_and_census {
     ($key:ident) => {
         fn get_many(
             &self,
@@ -30,7 +31,9 @@ macro_rules! methods_by_census {
     };
 }
 
-/// Methods of [`PointIndex`](crate::PointIndex) by the tree's leaf table.
+/// Methods of [`PointIndex`](crate::PointIndex) about leaves: `leaf_rts`, `raise_and_check`,
+/// `current`. The tree has a field `table`, whose methods `rts`, `raise_and_check` and `current` take
+/// a leaf or its version; the caller's crate depends on `crossbeam_epoch`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! methods_by_leaf_table {
@@ -50,7 +53,9 @@ macro_rules! methods_by_leaf_table {
     };
 }
 
-/// All methods of [`OrderedIndex`](crate::OrderedIndex), by the leaves' fences.
+/// All methods of [`OrderedIndex`](crate::OrderedIndex), over keys of the kind `$key`: `scan`,
+/// `bulk_load`. The tree implements [`Fenced`](crate::shared::scan::Fenced) and has the method
+/// `load_sorted(sorted)`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! methods_by_fences {

@@ -257,7 +257,7 @@ impl<K: Key, V: Variant> PointIndex for BwTree<K, V> {
         self.mapping.version(leaf, &epoch::pin())
     }
 
-    namiki_index::methods_by_census!(K);
+    namiki_index::methods_by_lanes_and_census!(K);
 }
 
 impl<K: Key, V: Variant> OrderedIndex for BwTree<K, V> {

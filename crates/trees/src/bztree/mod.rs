@@ -275,7 +275,7 @@ impl<K: Key, V: Variant> PointIndex for BzTree<K, V> {
         Some(version(leaf, status))
     }
 
-    namiki_index::methods_by_census!(K);
+    namiki_index::methods_by_lanes_and_census!(K);
 }
 
 impl<K: Key, V: Variant> OrderedIndex for BzTree<K, V> {

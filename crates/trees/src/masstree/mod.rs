@@ -201,7 +201,7 @@ impl<K: Slicing> PointIndex for Masstree<K> {
 
     namiki_index::methods_by_leaf_table!();
 
-    namiki_index::methods_by_census!(K);
+    namiki_index::methods_by_lanes_and_census!(K);
 }
 
 impl<K: Slicing> OrderedIndex for Masstree<K> {
