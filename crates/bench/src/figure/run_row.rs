@@ -177,15 +177,14 @@ impl Row for IndexRunRow<'_> {
     fn cells(&self) -> Vec<(&'static str, Cell)> {
         let run = self.0;
         let percentile = run.percentile.map_or("-".to_owned(), |it| it.to_string());
-        let count = |count| Cell::measure(whole(count));
         vec![
             ("threads", Cell::key(run.threads)),
             ("percentile", Cell::Key(percentile)),
             ("latency ns", Cell::measure(run.latency_ns)),
             ("operations/s", Cell::measure(run.operations_per_second)),
-            ("CAS misses", count(run.cas_misses)),
-            ("consolidations", count(run.consolidations)),
-            ("failed", count(run.consolidations_failed)),
+            ("CAS misses", Cell::count(run.cas_misses)),
+            ("consolidations", Cell::count(run.consolidations)),
+            ("failed", Cell::count(run.consolidations_failed)),
             ("seconds", Cell::measure(run.seconds)),
             ("series", Cell::key(run.line)),
         ]
@@ -222,6 +221,9 @@ pub(crate) enum Count {
     /// Consolidations that another thread's change made useless.
     ConsolidationsFailed,
 }
+
+// Each count has a row in the table.
+const _: () = assert!(Count::ConsolidationsFailed as usize + 1 == Count::TABLE.len());
 
 impl Count {
     /// All counts, with the names of their columns and their values in a run.
