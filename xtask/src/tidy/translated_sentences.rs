@@ -14,6 +14,13 @@ use crate::rust_lexer::Token;
 /// For every 10,000 words.
 const RATE_MAX: usize = 2;
 
+/// The folders of the golden scripts.
+const SCRIPTS: &[&str] = &[
+    "crates/exec/tests/golden/",
+    "crates/log/tests/golden/",
+    "tests/tests/isolation/transaction_scripts/",
+];
+
 pub(super) const IN_RUST: &str = "comments do not read as translated";
 pub(super) const IN_DOCUMENTS: &str = "documents do not read as translated";
 
@@ -75,6 +82,15 @@ pub(super) fn measure_documents(tree: &Tree) -> String {
 
 fn rust(tree: &Tree) -> Count {
     let mut count = Count::default();
+    for file in tree.files.iter().filter(|file| is_script(&file.path)) {
+        let mut paragraph = Paragraph::default();
+        for (number, line) in (1..).zip(file.text.lines()) {
+            // A line of another kind ends the comment.
+            let comment = line.strip_prefix('#').unwrap_or_default();
+            paragraph.read_line(number, comment, |it| count.read(&file.path, it));
+        }
+        count.read(&file.path, &paragraph);
+    }
     for file in tree.files.iter().filter(|file| file.is_rust()) {
         let mut paragraph = Paragraph::default();
         for comment in &file.comments {
@@ -83,6 +99,12 @@ fn rust(tree: &Tree) -> Count {
         count.read(&file.path, &paragraph);
     }
     count
+}
+
+/// A golden script: a file without an extension, with comments behind `#`.
+fn is_script(path: &str) -> bool {
+    let name = SCRIPTS.iter().find_map(|folder| path.strip_prefix(folder));
+    name.is_some_and(|name| !name.contains('.'))
 }
 
 fn documents(tree: &Tree) -> Count {
@@ -217,6 +239,52 @@ mod tests {
             let document = document.replace("\n//!", "\n");
             let tree = Tree::of(&[("a.md", &document)]);
             assert_eq!(check_documents(&tree).len(), 1, "{document}");
+        }
+    }
+
+    #[test]
+    fn every_person_word_is_found() {
+        for word in [
+            "who",
+            "whoever",
+            "whom",
+            "whomever",
+            "whose",
+            "nobody",
+            "somebody",
+            "anybody",
+            "everybody",
+            "he",
+            "his",
+            "him",
+            "himself",
+        ] {
+            let capital = word[..1].to_uppercase() + &word[1..];
+            for word in [word, &capital] {
+                assert_eq!(found(&format!("// It is {word} there.")).len(), 1, "{word}");
+            }
+        }
+    }
+
+    #[test]
+    fn comments_of_golden_scripts_are_read() {
+        let text = "open\n# Kept. What the log\n# has is replayed.\nput x=1 # Meanwhile\n";
+        for (path, line) in [
+            ("crates/log/tests/golden/a", Some(":2")),
+            ("crates/exec/tests/golden/a", Some(":2")),
+            ("tests/tests/isolation/transaction_scripts/a", Some(":2")),
+            ("crates/log/tests/golden/a.txt", None),
+            ("crates/log/tests/a", None),
+        ] {
+            let findings = check_rust(&Tree::of(&[(path, text)]));
+            let lines: Vec<_> = findings.iter().map(Finding::to_string).collect();
+            assert_eq!(lines.len(), usize::from(line.is_some()), "{lines:?}");
+            if let Some(line) = line {
+                assert!(
+                    lines[0].starts_with(&format!("{path}{line}: ")),
+                    "{lines:?}"
+                );
+            }
         }
     }
 

@@ -51,6 +51,7 @@ const HASH: &[&str] = &["crates/index/src/hash/"];
 const BZTREE: &[&str] = &["crates/trees/src/bztree/", "crates/trees/src/bwtree/"];
 const MASSTREE: &[&str] = &["crates/trees/src/masstree/"];
 const ANYWHERE: &[&str] = &["crates/", "tests/"];
+const ALL_RUST: &[&str] = &["crates/", "tests/", "xtask/", "fuzz/"];
 
 /// After these words, a word has another meaning.
 const IDIOMS: &[(&str, &str)] = &[("in", "place")];
@@ -66,7 +67,7 @@ const ROWS: &[Row] = &[
             Has(&["who"]), Has(&["whoever"]), Has(&["whom"]), Has(&["whomever"]), Has(&["whose"]), Has(&["nobody"]),
             Has(&["somebody"]), Has(&["anybody"]), Has(&["everybody"]), Has(&["he"]), Has(&["his"]), Has(&["him"]), Has(&["himself"]),
         ],
-        within: ANYWHERE,
+        within: ALL_RUST,
         say: "by its part: caller, writer, waiter, holder",
     },
     // Exclusive commit priority.
