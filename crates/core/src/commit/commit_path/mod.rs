@@ -341,7 +341,9 @@ fn lock_writes<P: CcProtocol, C: Checks>(
         for write in &access_set.writes[..failed] {
             P::unlock(write.record, write.before);
         }
-        require_current::<C>(&mut access_set.writes[failed])?;
+        // All of them: if a record was removed and is now another key of this transaction, the
+        // transaction waits for its own lock.
+        (access_set.writes[..=failed].iter_mut()).try_for_each(require_current::<C>)?;
         engine.epochs.count(slot, Count::FailedLock);
         let is_dead = |read: &Read| P::is_dead(read.record, read.seen);
         if round >= COMMIT_LOCK_ROUNDS && !is_patient || access_set.reads.iter().any(is_dead) {
