@@ -341,9 +341,13 @@ fn lock_writes<P: CcProtocol, C: Checks>(
         for write in &access_set.writes[..failed] {
             P::unlock(write.record, write.before);
         }
-        // All of them: if a record was removed and is now another key of this transaction, the
-        // transaction waits for its own lock.
-        (access_set.writes[..=failed].iter_mut()).try_for_each(require_current::<C>)?;
+        require_current::<C>(&mut access_set.writes[failed])?;
+        let is_stale = |write: &Write| !write.record.is_current();
+        if C::COMPARE_INCARNATIONS && access_set.writes[..failed].iter().any(is_stale) {
+            // Perhaps the record is another key of this transaction now, which would wait for its
+            // own lock.
+            return Err(Error::Conflict(Conflict::ReadChanged));
+        }
         engine.epochs.count(slot, Count::FailedLock);
         let is_dead = |read: &Read| P::is_dead(read.record, read.seen);
         if round >= COMMIT_LOCK_ROUNDS && !is_patient || access_set.reads.iter().any(is_dead) {
