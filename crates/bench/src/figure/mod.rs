@@ -3,7 +3,7 @@
 //!
 //! A figure is data ([`definition`], [`catalogue`]). Its lines are measured by the commands for
 //! their kinds of work ([`experiment_runner`]), and its medians ([`medians`]) are compared with the
-//! paper's sentences ([`claim`], [`judge`]). Both are drawn and written to files ([`output`],
+//! paper's sentences ([`claim`], [`judge`]). Both are drawn and written to files ([`outcome`],
 //! [`svg_chart`], [`html_page`]).
 
 mod catalogue;
