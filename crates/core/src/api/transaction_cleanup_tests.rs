@@ -358,3 +358,43 @@ fn nothing_is_held_while_the_device_is_waited_for() {
         assert!(matches!(seen, Ok(Ok(()))), "{context}: {seen:?}");
     }
 }
+
+/// The record of the first write is removed, and reused by another transaction for the key of the
+/// second write. A commit without reads waits for locks as long as it takes, and would wait for its
+/// own for ever.
+#[test]
+fn a_commit_does_not_wait_for_its_own_lock() {
+    for spec in ["TT(ELR)+PWAL(1)", "SILO(ELR)+PWAL(1)", "SILO(NLR)+NOLOG"] {
+        let (db, table) = open(spec, Arc::new(SimDisk::new()));
+        db.transact(|tx| tx.put(&table, &NEW, &OLD)).unwrap();
+        db.transact(|tx| tx.delete(&table, &NEW)).unwrap();
+        let mut records = Vec::new();
+        let outcome = db.transact(|tx| {
+            tx.put(&table, &NEW, &1)?;
+            // As the commit does, one write after the other.
+            tx.resolve_deferred_writes()?;
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    assert_eq!(db.take_out_deleted_keys().unwrap(), 0, "{spec}");
+                    db.transact(|tx| tx.put(&table, &(NEW + 1), &OLD)).unwrap();
+                });
+            });
+            tx.put(&table, &(NEW + 1), &2)?;
+            tx.resolve_deferred_writes()?;
+            records = tx.written_records();
+            Ok(())
+        });
+        assert_eq!(records.len(), 2, "{spec}");
+        assert_eq!(records[0], records[1], "{spec}");
+        assert!(
+            matches!(
+                outcome,
+                Err(Error::TooManyConflicts {
+                    last: Conflict::ReadChanged,
+                    ..
+                })
+            ),
+            "{spec}: {outcome:?}"
+        );
+    }
+}

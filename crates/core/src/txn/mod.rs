@@ -40,6 +40,8 @@ use crate::concurrency::contention::retry_state::{Backoff, RetryState};
 use crate::error::Error;
 use crate::protocol_spec::{ConcurrencyControl, LockRelease, LogStyle, WaitPolicy};
 use crate::storage::free_large_buffers::{Sizes, free_if_large};
+#[cfg(test)]
+use crate::storage::record::RecordRef;
 use crate::table::lookup_cache::LookupCache;
 use crate::table::raw_table::RawTable;
 use namiki_index::Lookup;
@@ -156,6 +158,13 @@ impl Transaction {
 
     pub(crate) fn engine(&self) -> &Engine {
         &self.resources.engine
+    }
+
+    /// The records of the writes so far, in any of their incarnations.
+    #[cfg(test)]
+    pub(crate) fn written_records(&self) -> Vec<RecordRef> {
+        let writes = self.access_set.writes.iter();
+        writes.map(|write| write.record.as_it_is()).collect()
     }
 
     /// Whether records are locked before they are read.
