@@ -313,12 +313,7 @@ impl RunArgs {
                     seed: self.seed,
                 };
                 let points = cluster_points(figures, asked).into_iter();
-                let points = points.map(|point| Point {
-                    line: point.line,
-                    threads: point.run.workers,
-                    is_rare: false,
-                    job: Job::Cluster(point),
-                });
+                let points = points.map(|it| Point::new(it.line, it.run.workers, Job::Cluster(it)));
                 Ok(points.collect())
             }
             Runs::Index {
@@ -344,12 +339,7 @@ impl RunArgs {
                     seed: self.seed,
                 };
                 let points = index_points(figures, asked).into_iter();
-                let points = points.map(|point| Point {
-                    line: point.line,
-                    threads: point.run.threads,
-                    is_rare: false,
-                    job: Job::Index(point),
-                });
+                let points = points.map(|it| Point::new(it.line, it.run.threads, Job::Index(it)));
                 Ok(points.collect())
             }
         }
@@ -376,11 +366,9 @@ impl RunArgs {
             return Ok(Vec::new());
         };
         let points = query_points(sweep, figures, asked).into_iter();
-        let points = points.map(|point| Point {
-            line: point.line,
-            threads: point.threads,
-            is_rare: point.is_ordered && asked.is_emulated,
-            job: Job::Query(point, Rc::clone(queries)),
+        let points = points.map(|it| Point {
+            is_rare: it.is_ordered && asked.is_emulated,
+            ..Point::new(it.line, it.threads, Job::Query(it, Rc::clone(queries)))
         });
         Ok(points.collect())
     }
@@ -402,12 +390,7 @@ impl RunArgs {
                 let Some(job) = self.job(experiment, of_runs, line.work, threads)? else {
                     continue;
                 };
-                points.push(Point {
-                    line: line.name,
-                    threads,
-                    is_rare: false,
-                    job,
-                });
+                points.push(Point::new(line.name, threads, job));
             }
         }
         Ok(points)
@@ -512,6 +495,17 @@ pub(crate) struct Point {
     /// Whether a run is so slow that only the first round has one.
     pub(crate) is_rare: bool,
     job: Job,
+}
+
+impl Point {
+    fn new(line: &'static str, threads: u16, job: Job) -> Self {
+        Self {
+            line,
+            threads,
+            is_rare: false,
+            job,
+        }
+    }
 }
 
 enum Job {

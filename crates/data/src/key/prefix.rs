@@ -23,29 +23,6 @@ impl<K: ?Sized, P: KeyPrefix<K> + ?Sized> KeyPrefix<K> for &P {
     }
 }
 
-macro_rules! begins {
-    ($([$($generics:tt)*] $type:ty => $key:ty;)*) => {$(
-        impl $($generics)* KeyPrefix<$key> for $type {
-            fn encode_prefix(&self, into: &mut KeyBytes) {
-                let bytes: &[u8] = self.as_ref();
-                into.extend_from_slice(bytes);
-            }
-        }
-    )*};
-}
-begins! {
-    [] str => str;
-    [] str => String;
-    [] String => str;
-    [] String => String;
-    [] [u8] => [u8];
-    [] [u8] => Vec<u8>;
-    [] Vec<u8> => [u8];
-    [] Vec<u8> => Vec<u8>;
-    [<const N: usize>] [u8; N] => [u8];
-    [<const N: usize>] [u8; N] => Vec<u8>;
-}
-
 macro_rules! tuple_prefix {
     ($($part:ident $given:ident $index:tt),*; $($rest:ident),*) => {
         impl<$($part, $given: AsKey<$part>,)* $($rest),*> KeyPrefix<($($part,)* $($rest,)*)> for ($($given,)*) {

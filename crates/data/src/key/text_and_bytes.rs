@@ -1,7 +1,7 @@
 //! Text and bytes: alone the bytes themselves, as a component with a mark of the end.
 
 use super::encoding::{put_escaped, take_escaped};
-use super::{AsKey, Key, KeyBytes};
+use super::{AsKey, Key, KeyBytes, KeyPrefix};
 
 macro_rules! stands_for {
     ($([$($generics:tt)*] $type:ty => $key:ty;)*) => {$(
@@ -17,6 +17,12 @@ macro_rules! stands_for {
             }
             fn encode_component(&self, into: &mut KeyBytes) {
                 put_escaped(self.as_ref(), into);
+            }
+        }
+
+        impl $($generics)* KeyPrefix<$key> for $type {
+            fn encode_prefix(&self, into: &mut KeyBytes) {
+                AsKey::<$key>::encode(self, into);
             }
         }
     )*};
