@@ -151,7 +151,7 @@ impl SessionTable {
         }
         let group = section.group;
         if group <= session.acknowledged_through {
-            // The client has acknowledged a group in flight: nobody will ask for the outcomes.
+            // The client has acknowledged a group in flight, so it does not request the outcomes.
             return Ok(());
         }
         let outcomes = session.groups.entry(group).or_default();

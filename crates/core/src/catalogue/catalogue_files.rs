@@ -1,9 +1,9 @@
 //! The files of an open database's catalogue: the manifest, and the journal of the tables that are
 //! not in it yet.
 //!
-//! A table is appended to the journal. Where that is not possible (it is full, a write failed, or
-//! one of the two files is not what this opening has left there), the manifest is replaced as a
-//! whole. The replacement has all tables, so the old journal no longer counts (table_journal.rs,
+//! A table is appended to the journal. If that is not possible (the journal is full, a write
+//! failed, or one of the two files differs from the state that this opening wrote), the whole
+//! manifest is replaced. The replacement has all tables, so the old journal no longer counts (table_journal.rs,
 //! J3), and the next table begins another.
 
 use std::io;

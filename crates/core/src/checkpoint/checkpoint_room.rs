@@ -105,8 +105,8 @@ impl CheckpointRoom {
         }
     }
 
-    /// Resizes the reservation so that it is `wanted` together with the lent room, if `spare` bytes
-    /// remain free besides that and what the running checkpoint is about to write.
+    /// Resizes the reservation so that it is `wanted` together with the lent room, if another
+    /// `spare` bytes stay free after the running checkpoint has been written.
     fn take(&self, state: &mut State, wanted: u64, spare: u64) -> bool {
         let Some(device) = &self.device else {
             return true;

@@ -237,8 +237,8 @@ impl Builder {
     /// With [`BackupOptions::keep`], a restore can go back to any restore point of that time,
     /// without a gap: the log is in the backup before a checkpoint frees it. Points are then
     /// written to the log each second, unless [`Builder::restore_points`] says otherwise. A
-    /// checkpoint waits for the backup, but not if that fails. Most of the directory consists of
-    /// changed parts of images, so longer intervals hardly reduce its size.
+    /// checkpoint waits for the backup, but not if that fails. Changed parts of images take most of
+    /// the directory's space, so longer intervals save little.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -19,8 +19,8 @@ pub struct DiskUse {
     pub checkpoint_file_bytes: u64,
     /// Bytes of keys and values in the image; 0 before the first checkpoint.
     pub image_bytes: u64,
-    /// Bytes that files of the log and of the image take. The log's are at most those between two
-    /// checkpoints, and what is logged while one is taken; while one is taken, the image's are at
+    /// Bytes of the files of the log and of the image. The log holds at most the commits between
+    /// two checkpoints and those during a checkpoint. During a checkpoint, the image's files take at
     /// most twice [`DiskUse::image_bytes`], plus the overhead of pages.
     pub file_bytes: u64,
 }

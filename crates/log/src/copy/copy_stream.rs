@@ -4,9 +4,9 @@
 //! same log file, the same offset. The bytes behind the frames of a recycled log file are not
 //! copied but replaced by zeros.
 //!
-//! A copy grows: what it has is passed over, and the next frames go where they belong. In the last
-//! log file of the copy, that is behind its frames, in place: a manifest that was written before
-//! has a seal there, and no reader looks behind a seal. Every other log file is written under a
+//! A copy grows: frames that it has are skipped, and later ones are appended. In the last log file
+//! of the copy they are written in place, behind its frames: the earlier manifest has a seal there,
+//! and readers stop at a seal. Every other log file is written under a
 //! name that belongs to no log, durably, and renamed. The names are durable in the order of their
 //! numbers, so none is missing between others after a crash.
 

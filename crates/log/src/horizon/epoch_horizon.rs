@@ -153,8 +153,8 @@ impl EpochHorizon {
             .all(|of_stream| pending(of_stream) == IDLE)
     }
 
-    /// A frame is sealed; returns what it closes. The epoch of what it carries is closed first if
-    /// it will have waiters. Under the stream's lock (E4).
+    /// A frame is sealed; returns the epoch that it closes. First closes the epoch of its commits if
+    /// they will have waiters. Under the stream's lock (E4).
     pub(crate) fn seals(&self, stream: usize) -> Epoch {
         let dependent = self.per_stream[stream].dependent.load(Ordering::Relaxed);
         self.source.close(Epoch(dependent));

@@ -355,7 +355,7 @@ impl EpochSource for Epochs {
 
     fn finished(&self) -> Epoch {
         let epoch = self.current.load(Ordering::SeqCst);
-        // Acquire: this thread sees what the thread that found the epoch finished has seen.
+        // Acquire: synchronizes with the thread that stored the finished epoch.
         let known = self.finished.load(Ordering::Acquire);
         if known + 1 == epoch {
             return Epoch(known);

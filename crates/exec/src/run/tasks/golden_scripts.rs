@@ -258,7 +258,7 @@ fn run_workers(shared: &Shared, output: &mut String) {
     }
 }
 
-/// Writes what a worker has done in its turn.
+/// Writes the events of a worker's turn.
 fn show(worker: usize, what: &str, output: &mut String) {
     let lines = trace::lines_before(worker);
     if lines.is_empty() && what.is_empty() {
