@@ -277,7 +277,7 @@ fn a_damaged_journal_is_named_by_file_and_byte() {
     // The header, and the first and the last record.
     for (at, byte) in [(20, 0), (512 + 40, 512), (1024 + 40, 1024)] {
         let disk = crashed(&disk);
-        disk.damage(Path::new(TABLES), at, &[0xAA]).unwrap();
+        disk.flip(Path::new(TABLES), at, 0xAA).unwrap();
         let before = [MANIFEST, TABLES].map(|path| read(&disk, path));
         let error = opening(&disk).open("/db").unwrap_err();
         assert!(

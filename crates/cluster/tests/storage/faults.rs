@@ -248,7 +248,7 @@ fn a_persisted_payload_that_is_lost_is_listed_as_missing() {
     let lost = payload(1, 0, 2);
     let path = log_files(&sim, 1).pop().unwrap();
     let at = find(&sim, &path, &bytes_of(lost.name));
-    sim.damage(&path, at + 5, &[0xee]).unwrap();
+    sim.flip(&path, at + 5, 0xee).unwrap();
     for _ in 0..3 {
         let (_, found) = open(&sim);
         assert_eq!(found.missing, [lost]);
@@ -274,7 +274,7 @@ fn damage_before_intact_frames_is_refused() {
         drop(store);
         let path = log_files(&sim, stream).remove(0);
         // The first frame is behind the header's block.
-        sim.damage(&path, 512 + 80, &[0xee]).unwrap();
+        sim.flip(&path, 512 + 80, 0xee).unwrap();
         let error = try_open(&sim).unwrap_err();
         let StoreError::UnreadableLog { source, .. } = &error else {
             panic!("{error}");
@@ -292,7 +292,7 @@ fn a_payload_damaged_on_the_disk_is_not_given_out() {
     let name = payload(1, 0, 1).name;
     let path = log_files(&sim, 1).remove(0);
     let at = find(&sim, &path, &bytes_of(name));
-    sim.damage(&path, at, &[!bytes_of(name)[0]]).unwrap();
+    sim.flip(&path, at, 0xff).unwrap();
     let damaged = store.read_payload(name);
     let Err(StoreError::DamagedPayload {
         path: named,

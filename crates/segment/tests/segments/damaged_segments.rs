@@ -132,8 +132,7 @@ fn every_flipped_bit_is_found_and_its_page_named() {
     let some = (0..footer * PAGE_BYTES).step_by(37).map(|at| (at, at % 8));
     let all = (footer * PAGE_BYTES..bytes.len()).flat_map(|at| (0..8).map(move |bit| (at, bit)));
     for (at, bit) in some.chain(all) {
-        let flipped = bytes[at] ^ 1 << bit;
-        disk.damage(&path(), at as u64, &[flipped]).unwrap();
+        disk.flip(&path(), at as u64, 1 << bit).unwrap();
         let error = use_all(&shared).expect_err("a flipped bit");
         assert!(error.is_damage() || matches!(error, SegmentError::OtherVersion { .. }));
         let page = at / PAGE_BYTES;
@@ -145,7 +144,7 @@ fn every_flipped_bit_is_found_and_its_page_named() {
             );
         }
         assert!(error.to_string().contains("/db/7.run"), "{error}");
-        disk.damage(&path(), at as u64, &bytes[at..=at]).unwrap();
+        disk.flip(&path(), at as u64, 1 << bit).unwrap();
     }
     use_all(&shared).unwrap();
 }

@@ -150,8 +150,7 @@ fn a_damaged_file_is_found_where_contents_are_verified() {
             if is_list {
                 continue;
             }
-            let byte = bytes[at as usize];
-            backed_up.copies.damage(&path, at, &[byte ^ 1]).unwrap();
+            backed_up.copies.flip(&path, at, 1).unwrap();
             let done = backed_up.back_up(true);
             let what = format!("{keep:?}, {}: {done:?}", path.display());
             match done.unwrap_err() {
@@ -169,7 +168,7 @@ fn a_damaged_file_is_found_where_contents_are_verified() {
                 }
                 _ => panic!("{what}"),
             }
-            backed_up.copies.damage(&path, at, &[byte]).unwrap();
+            backed_up.copies.flip(&path, at, 1).unwrap();
         }
         assert!(found[0] > 0 && found[1] > 2, "{found:?}");
         backed_up.back_up(true).unwrap();

@@ -52,11 +52,10 @@ fn damage_in_the_source_is_named_and_not_copied() {
     let bytes = disk.read(&log).unwrap();
     let frame = bytes.windows(4).position(|four| four == b"NLF1").unwrap() as u64;
     for (path, offset) in [(&rows, 5000), (&log, frame + 80)] {
-        let byte = disk.read(path).unwrap()[offset as usize];
-        disk.damage(path, offset, &[byte ^ 1]).unwrap();
+        disk.flip(path, offset, 1).unwrap();
         let told = format!("{:?}", back_up(&db, &disk).unwrap_err());
         assert!(told.contains(&path.display().to_string()), "{told}");
-        disk.damage(path, offset, &[byte]).unwrap();
+        disk.flip(path, offset, 1).unwrap();
         assert_eq!(copy_of(&disk), expected);
     }
     back_up(&db, &disk).unwrap();

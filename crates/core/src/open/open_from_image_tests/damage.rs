@@ -45,15 +45,13 @@ fn refusal(sim: &SimDisk) -> (PathBuf, String) {
 fn a_damaged_byte_of_the_list_is_found() {
     let sim = with_image();
     let path = manifest(&sim).image_list.unwrap().file.list_path(dir());
-    let bytes = sim.read(&path).unwrap();
-    let last = bytes.len() as u64 - 1;
+    let last = sim.read(&path).unwrap().len() as u64 - 1;
     let mut random = Random::seeded(3);
     let samples = (0..100).map(|_| random.below(last));
     for at in (0..40).chain(samples) {
-        let byte = bytes[at as usize];
-        sim.damage(&path, at, &[byte ^ 0x10]).unwrap();
+        sim.flip(&path, at, 0x10).unwrap();
         assert_eq!(refusal(&sim).0, path, "byte {at}");
-        sim.damage(&path, at, &[byte]).unwrap();
+        sim.flip(&path, at, 0x10).unwrap();
     }
     open(&sim).close().unwrap();
 }
@@ -65,15 +63,13 @@ fn a_damaged_byte_of_a_run_is_found() {
     let list = list(&sim);
     for run in list.runs() {
         let path = run.segment.file.rows_path(dir());
-        let bytes = sim.read(&path).unwrap();
         for page in 0..u64::from(run.segment.pages) {
             let within = [0, random.below(24), random.below(PAGE_BYTES as u64)];
             for at in within.map(|at| page * PAGE_BYTES as u64 + at) {
-                let byte = bytes[at as usize];
-                sim.damage(&path, at, &[byte ^ 1 << random.below(8)])
-                    .unwrap();
+                let mask = 1 << random.below(8);
+                sim.flip(&path, at, mask).unwrap();
                 assert_eq!(refusal(&sim).0, path, "byte {at} of {}", path.display());
-                sim.damage(&path, at, &[byte]).unwrap();
+                sim.flip(&path, at, mask).unwrap();
             }
         }
     }

@@ -13,8 +13,7 @@ fn damaged() -> (SimDisk, String) {
     checkpoint(&sim, &model(60), 100, 4000);
     let list = list(&sim);
     let path = list.tables[0].runs[1].segment.file.rows_path(dir());
-    let byte = sim.read(&path).unwrap()[100];
-    sim.damage(&path, 100, &[byte ^ 1]).unwrap();
+    sim.flip(&path, 100, 1).unwrap();
     (sim, path.display().to_string())
 }
 
@@ -56,8 +55,7 @@ fn damage_found_late_is_an_error_of_its_table() {
     assert_eq!(view.count(&variable, ..).unwrap(), 60);
     held.close().unwrap();
     // No row is lost once the file is restored.
-    let byte = sim.read(Path::new(&file)).unwrap()[100];
-    sim.damage(Path::new(&file), 100, &[byte ^ 1]).unwrap();
+    sim.flip(Path::new(&file), 100, 1).unwrap();
     let db = open(&sim);
     let [fixed, variable] = rows_of(&db);
     assert_eq!((fixed.len(), variable.len()), (60, 60));

@@ -93,8 +93,7 @@ fn damage_before_the_last_frame_names_file_and_byte() {
             let (number, offset) = (frame / 15 + 1, 512 + frame % 15 * 1024);
             let at = offset + byte;
             let path = log_file(number);
-            let old = image.read(&path).unwrap()[at as usize];
-            image.damage(&path, at, &[!old]).unwrap();
+            image.flip(&path, at, 0xff).unwrap();
             assert_eq!(
                 damaged(&image, &info),
                 (path, offset),
@@ -105,7 +104,7 @@ fn damage_before_the_last_frame_names_file_and_byte() {
     // Damage in the last frame cannot be told from a torn tail.
     let image = sim.crash_image(sim.events(), Loss::None);
     image
-        .damage(&log_file(3), 512 + 9 * 1024 + 100, &[1])
+        .flip(&log_file(3), 512 + 9 * 1024 + 100, 0xff)
         .unwrap();
     let disk: Arc<dyn Disk> = Arc::new(image.clone());
     assert_eq!(payloads(&disk, &info, 0).len(), 39);

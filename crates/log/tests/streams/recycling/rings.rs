@@ -247,7 +247,7 @@ fn a_lost_beginning_is_told_from_a_recycled_one() {
         };
         let image = sim.crash_image(sim.events(), Loss::All);
         image
-            .damage(Path::new(DEVICE), start.offset + 99, b"?")
+            .flip(Path::new(DEVICE), start.offset + 99, 0xff)
             .unwrap();
         let error = told(&image, &info);
         let is_lost = |error: &ReadError| matches!(error, ReadError::BeginningLost { file, worker: W, sequence: 16 } if file == Path::new(DEVICE));
@@ -311,7 +311,7 @@ fn damage_is_named_by_its_place_in_the_device() {
         let last = FIRST + (offset - FIRST + 1024) % RING;
         for at in [place + 99, last] {
             let image = sim.crash_image(sim.events(), Loss::All);
-            image.damage(Path::new(DEVICE), at, b"?").unwrap();
+            image.flip(Path::new(DEVICE), at, 0xff).unwrap();
             let disk: Arc<dyn Disk> = Arc::new(image);
             match stamps(&disk, &info).unwrap_err() {
                 ReadError::Damaged {

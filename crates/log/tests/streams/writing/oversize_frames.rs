@@ -554,7 +554,7 @@ fn a_torn_oversize_frame_at_the_tail_ends_the_stream() {
     let (sim, info) = written(true);
     let bytes = sim.read(&path).unwrap().len() as u64;
     sim.damage(&path, 512, &[0; 512]).unwrap();
-    sim.damage(&path, bytes - 512, b"?").unwrap();
+    sim.flip(&path, bytes - 512, 0xff).unwrap();
     let disk: Arc<dyn Disk> = Arc::new(sim);
     assert!(matches!(
         read(&disk, &info, 0),

@@ -210,6 +210,19 @@ impl SimDisk {
         Ok(())
     }
 
+    /// Silent corruption: flips the bits of `mask` in one byte of a file, whatever stands there. The
+    /// same call again restores the byte.
+    ///
+    /// # Errors
+    /// Like [`SimDisk::damage`].
+    pub fn flip(&self, path: &Path, offset: u64, mask: u8) -> io::Result<()> {
+        let bytes = self.read(path)?;
+        let at = usize::try_from(offset).ok();
+        let byte = at.and_then(|at| bytes.get(at));
+        let byte = byte.ok_or(ErrorKind::InvalidInput)?;
+        self.damage(path, offset, &[byte ^ mask])
+    }
+
     /// Number of events up to now.
     #[must_use]
     pub fn events(&self) -> usize {

@@ -181,9 +181,9 @@ mod tests {
         }
         let run = sort.runs[0].path().to_owned();
         assert_eq!(run_of(&run), Some(FileNumber(1)));
-        let bytes = disk.read(&run).unwrap();
-        for at in [0, 5, 9, 700, bytes.len() - 1] {
-            disk.damage(&run, at as u64, &[bytes[at] ^ 4]).unwrap();
+        let len_bytes = disk.read(&run).unwrap().len() as u64;
+        for at in [0, 5, 9, 700, len_bytes - 1] {
+            disk.flip(&run, at, 4).unwrap();
             let mut reader = RunReader::open(&sort.runs[0]).unwrap();
             let mut key = Vec::new();
             let error = loop {
@@ -198,7 +198,7 @@ mod tests {
                     if *path == run && source.kind() == ErrorKind::InvalidData),
                 "{error:?}"
             );
-            disk.damage(&run, at as u64, &[bytes[at]]).unwrap();
+            disk.flip(&run, at, 4).unwrap();
         }
         drop(sort);
         assert!(disk.list(Path::new(DIR)).unwrap().is_empty());
