@@ -6,6 +6,7 @@ use ::fjall::{
 };
 use namiki::ValueBytes;
 
+use super::key_bytes::{bytes_of, key_of};
 use super::store::{
     Committed, Handle, Promises, Setting, Store, counted_up, decoded, encoded, missing, of,
 };
@@ -61,11 +62,6 @@ impl FjallStore {
             }
         }
     }
-}
-
-/// Big-endian bytes, which sort like the keys.
-fn bytes_of(key: u64) -> [u8; 8] {
-    key.to_be_bytes()
 }
 
 impl Store for FjallStore {
@@ -156,10 +152,7 @@ impl Handle for FjallHandle<'_> {
         let tx = self.store.db.read_tx();
         for entry in tx.range(&self.store.records, bytes_of(first)..).take(count) {
             let (key, value) = entry.into_inner().map_err(of(NAME))?;
-            let Ok(key) = (*key).try_into() else {
-                return Err(BenchError::Check(format!("{key:?} is no key of a record")));
-            };
-            let key = u64::from_be_bytes(key);
+            let key = key_of(&key)?;
             into.push((key, decoded(key, &value)?));
         }
         Ok(Committed::AT_ONCE)

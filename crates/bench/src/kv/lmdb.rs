@@ -6,9 +6,8 @@ use heed::types::{Bytes, U64};
 use heed::{Database, Env, EnvFlags, EnvOpenOptions, IntegerComparator, PutFlags, RwTxn};
 use namiki::ValueBytes;
 
-use super::store::{
-    Committed, Handle, Promises, Setting, Store, counted_up, decoded, encoded, missing, of,
-};
+use super::one_writer::{GroupError, GroupWriter, OneWriter, Write, WriteTx, execute};
+use super::store::{Committed, Handle, Promises, Setting, Store, decoded, encoded, missing, of};
 use crate::error::BenchError;
 use crate::txn::record_payload::Payload;
 
@@ -31,7 +30,7 @@ pub(crate) struct LmdbStore {
 
 impl LmdbStore {
     /// Opens the environment, or creates it.
-    pub(crate) fn open(setting: &Setting<'_>) -> Result<Box<dyn Store>, BenchError> {
+    pub(crate) fn open(setting: &Setting<'_>) -> Result<Self, BenchError> {
         let record_bytes = u64::from(setting.value_bytes) + OVERHEAD_BYTES;
         let map_bytes = setting.records.saturating_mul(4 * record_bytes);
         let map_bytes = map_bytes.max(MAP_BYTES_MIN).next_multiple_of(1 << 20);
@@ -58,22 +57,58 @@ impl LmdbStore {
             .create(&mut tx)
             .map_err(of(NAME))?;
         tx.commit().map_err(of(NAME))?;
-        Ok(Box::new(Self {
+        Ok(Self {
             env,
             records,
             durable: setting.durable,
-        }))
+        })
+    }
+
+    fn new_handle(&self) -> LmdbHandle<'_> {
+        LmdbHandle {
+            store: self,
+            value: ValueBytes::new(),
+        }
     }
 
     /// Runs a write transaction.
-    fn write(
+    fn write<E: From<BenchError>>(
         &self,
-        body: impl FnOnce(&mut RwTxn<'_>) -> Result<(), BenchError>,
-    ) -> Result<Committed, BenchError> {
-        let mut tx = self.env.write_txn().map_err(of(NAME))?;
+        body: impl FnOnce(&mut RecordsTx<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut tx = RecordsTx {
+            records: self.records,
+            tx: self.env.write_txn().map_err(of(NAME))?,
+        };
         body(&mut tx)?;
-        tx.commit().map_err(of(NAME))?;
-        Ok(Committed::AT_ONCE)
+        tx.tx.commit().map_err(of(NAME))?;
+        Ok(())
+    }
+}
+
+/// A write transaction on the records.
+struct RecordsTx<'a> {
+    records: Records,
+    tx: RwTxn<'a>,
+}
+
+impl WriteTx for RecordsTx<'_> {
+    fn required(&self, key: u64) -> Result<Payload, BenchError> {
+        let value = self.records.get(&self.tx, &key).map_err(of(NAME))?;
+        decoded(key, value.ok_or_else(|| missing(key))?)
+    }
+
+    fn put(&mut self, key: u64, value: &[u8]) -> Result<(), BenchError> {
+        let put = self.records.put(&mut self.tx, &key, value);
+        put.map_err(of(NAME))
+    }
+}
+
+impl OneWriter for LmdbStore {
+    const BATCHED_NAME: &'static str = "lmdb-batched";
+
+    fn group_writer(&self) -> Result<Box<dyn GroupWriter + Send + '_>, BenchError> {
+        Ok(Box::new(self.new_handle()))
     }
 }
 
@@ -97,19 +132,16 @@ impl Store for LmdbStore {
                 let value = encoded(payload, &mut value);
                 let put = self
                     .records
-                    .put_with_flags(tx, PutFlags::APPEND, &key, value);
+                    .put_with_flags(&mut tx.tx, PutFlags::APPEND, &key, value);
                 put.map_err(of(NAME))?;
             }
-            Ok(())
+            Ok::<_, BenchError>(())
         })?;
         self.env.force_sync().map_err(of(NAME))
     }
 
     fn handle(&self) -> Result<Box<dyn Handle + Send + '_>, BenchError> {
-        Ok(Box::new(LmdbHandle {
-            store: self,
-            value: ValueBytes::new(),
-        }))
+        Ok(Box::new(self.new_handle()))
     }
 
     fn close(self: Box<Self>) -> Result<(), BenchError> {
@@ -123,15 +155,17 @@ struct LmdbHandle<'a> {
     value: ValueBytes,
 }
 
+impl GroupWriter for LmdbHandle<'_> {
+    fn write(&mut self, group: &[Write<'_>]) -> Result<(), GroupError> {
+        let LmdbHandle { store, value } = self;
+        store.write(|tx| execute(tx, group, value))
+    }
+}
+
 impl Handle for LmdbHandle<'_> {
     fn update(&mut self, keys: &[u64], payload: Payload) -> Result<Committed, BenchError> {
-        let value = encoded(payload, &mut self.value);
-        let records = self.store.records;
-        self.store.write(|tx| {
-            let mut keys = keys.iter();
-            keys.try_for_each(|key| records.put(tx, key, value))
-                .map_err(of(NAME))
-        })
+        self.write(&[Write::Put(keys, payload)])?;
+        Ok(Committed::AT_ONCE)
     }
 
     fn read(&mut self, keys: &[u64], values: &mut Vec<Payload>) -> Result<Committed, BenchError> {
@@ -144,16 +178,8 @@ impl Handle for LmdbHandle<'_> {
     }
 
     fn read_update(&mut self, keys: &[u64]) -> Result<Committed, BenchError> {
-        let (records, buffer) = (self.store.records, &mut self.value);
-        self.store.write(|tx| {
-            for key in keys {
-                let value = records.get(tx, key).map_err(of(NAME))?;
-                let payload = decoded(*key, value.ok_or_else(|| missing(*key))?)?;
-                let value = encoded(counted_up(payload), buffer);
-                records.put(tx, key, value).map_err(of(NAME))?;
-            }
-            Ok(())
-        })
+        self.write(&[Write::CountUp(keys)])?;
+        Ok(Committed::AT_ONCE)
     }
 
     fn scan(

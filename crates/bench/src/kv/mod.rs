@@ -9,11 +9,19 @@
 //! in its file, and in two columns of every row.
 
 #[cfg(feature = "compare")]
+mod batched;
+#[cfg(feature = "compare-more")]
+mod canopydb;
+#[cfg(feature = "compare")]
 mod fjall;
+#[cfg(feature = "compare")]
+mod key_bytes;
 #[cfg(feature = "compare")]
 mod lmdb;
 mod log_only_baseline;
 mod namiki;
+#[cfg(feature = "compare")]
+mod one_writer;
 #[cfg(test)]
 mod planted_faults;
 #[cfg(feature = "compare")]
@@ -26,6 +34,8 @@ mod run_one;
 mod sqlite;
 mod store;
 mod stores;
+#[cfg(feature = "compare-more")]
+mod surrealkv;
 pub(crate) mod upkeep;
 mod verify;
 mod worker;
@@ -71,6 +81,14 @@ no index: the least that a durable commit of many threads can cost; with one thr
 It writes over what is old, and what it has forgotten is not checked.
 floor takes part in u1 and u10 alone. redb, fjall, lmdb and sqlite are built with --features compare.
 
+redb, lmdb, sqlite and canopydb have one write transaction at a time. In redb-batched and the others' like it a
+thread gathers the write transactions of all callers, executes them in one write transaction with one
+commit, and then answers the callers; reads do not pass through it. A transaction that fails is rolled back
+alone.
+
+surrealkv (snapshot isolation, WAL preallocated), canopydb and canopydb-batched are built with
+--features compare-more.
+
 RocksDB's are rocksdb (batches), rocksdb-pipelined (the same with pipelined writes), rocksdb-pessimistic
 (TransactionDB) and rocksdb-optimistic (OptimisticTransactionDB); the first two have no part in u5r5. They
 are built with --features compare-rocksdb, which takes many minutes and needs a C++ compiler and libclang
@@ -102,7 +120,7 @@ pub(crate) struct CompareKvArgs {
         value_enum,
         value_name = "STORE,…",
         value_delimiter = ',',
-        default_value = "namiki,floor,redb,fjall,lmdb,sqlite"
+        default_value = "namiki,floor,redb,redb-batched,fjall,lmdb,lmdb-batched,sqlite,sqlite-batched"
     )]
     stores: Vec<StoreName>,
     /// Workloads; several with commas

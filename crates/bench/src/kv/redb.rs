@@ -3,14 +3,15 @@
 use ::redb::{Database, Durability, ReadableDatabase, ReadableTable, TableDefinition};
 use namiki::ValueBytes;
 
-use super::store::{
-    Committed, Handle, Promises, Setting, Store, counted_up, decoded, encoded, missing, of,
-};
+use super::one_writer::{GroupError, GroupWriter, OneWriter, Write, WriteTx, execute};
+use super::store::{Committed, Handle, Promises, Setting, Store, decoded, encoded, missing, of};
 use crate::error::BenchError;
 use crate::txn::record_payload::Payload;
 
 const NAME: &str = "redb";
 const RECORDS: TableDefinition<'static, u64, &[u8]> = TableDefinition::new("records");
+
+type Table<'tx> = ::redb::Table<'tx, u64, &'static [u8]>;
 
 /// A database with one table.
 pub(crate) struct RedbStore {
@@ -20,35 +21,62 @@ pub(crate) struct RedbStore {
 
 impl RedbStore {
     /// Opens the database, or creates it.
-    pub(crate) fn open(setting: &Setting<'_>) -> Result<Box<dyn Store>, BenchError> {
-        Ok(Box::new(Self {
+    pub(crate) fn open(setting: &Setting<'_>) -> Result<Self, BenchError> {
+        Ok(Self {
             db: Database::create(setting.dir.join("redb")).map_err(of(NAME))?,
             durability: if setting.durable {
                 Durability::Immediate
             } else {
                 Durability::None
             },
-        }))
+        })
+    }
+
+    fn new_handle(&self) -> RedbHandle<'_> {
+        RedbHandle {
+            store: self,
+            value: ValueBytes::new(),
+        }
     }
 
     /// Runs a write transaction.
-    fn write(
+    fn write<E: From<BenchError>>(
         &self,
         durability: Durability,
-        body: impl FnOnce(&mut ::redb::Table<'_, u64, &[u8]>) -> Result<(), BenchError>,
-    ) -> Result<Committed, BenchError> {
+        body: impl FnOnce(&mut Table<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
         let mut tx = self.db.begin_write().map_err(of(NAME))?;
         tx.set_durability(durability).map_err(of(NAME))?;
         body(&mut tx.open_table(RECORDS).map_err(of(NAME))?)?;
         tx.commit().map_err(of(NAME))?;
-        Ok(Committed::AT_ONCE)
+        Ok(())
+    }
+}
+
+impl WriteTx for Table<'_> {
+    fn required(&self, key: u64) -> Result<Payload, BenchError> {
+        let value = self.get(key).map_err(of(NAME))?;
+        decoded(key, value.ok_or_else(|| missing(key))?.value())
+    }
+
+    fn put(&mut self, key: u64, value: &[u8]) -> Result<(), BenchError> {
+        self.insert(key, value).map_err(of(NAME))?;
+        Ok(())
+    }
+}
+
+impl OneWriter for RedbStore {
+    const BATCHED_NAME: &'static str = "redb-batched";
+
+    fn group_writer(&self) -> Result<Box<dyn GroupWriter + Send + '_>, BenchError> {
+        Ok(Box::new(self.new_handle()))
     }
 }
 
 impl Store for RedbStore {
     fn promises(&self) -> Promises {
         let durability = match self.durability {
-            Durability::Immediate => "Durability::Immediate (fsync)",
+            Durability::Immediate => "Durability::Immediate (fdatasync)",
             _ => "Durability::None",
         };
         Promises {
@@ -60,20 +88,13 @@ impl Store for RedbStore {
     fn load(&self, setting: &Setting<'_>) -> Result<(), BenchError> {
         let mut value = ValueBytes::new();
         self.write(Durability::Immediate, |table| {
-            for (key, payload) in setting.loaded(0..setting.records) {
-                let value = encoded(payload, &mut value);
-                table.insert(key, value).map_err(of(NAME))?;
-            }
-            Ok(())
-        })?;
-        Ok(())
+            let mut records = setting.loaded(0..setting.records);
+            records.try_for_each(|(key, payload)| table.put(key, encoded(payload, &mut value)))
+        })
     }
 
     fn handle(&self) -> Result<Box<dyn Handle + Send + '_>, BenchError> {
-        Ok(Box::new(RedbHandle {
-            store: self,
-            value: ValueBytes::new(),
-        }))
+        Ok(Box::new(self.new_handle()))
     }
 
     fn close(self: Box<Self>) -> Result<(), BenchError> {
@@ -86,15 +107,17 @@ struct RedbHandle<'a> {
     value: ValueBytes,
 }
 
+impl GroupWriter for RedbHandle<'_> {
+    fn write(&mut self, group: &[Write<'_>]) -> Result<(), GroupError> {
+        let RedbHandle { store, value } = self;
+        store.write(store.durability, |table| execute(table, group, value))
+    }
+}
+
 impl Handle for RedbHandle<'_> {
     fn update(&mut self, keys: &[u64], payload: Payload) -> Result<Committed, BenchError> {
-        let value = encoded(payload, &mut self.value);
-        self.store.write(self.store.durability, |table| {
-            for key in keys {
-                table.insert(key, value).map_err(of(NAME))?;
-            }
-            Ok(())
-        })
+        self.write(&[Write::Put(keys, payload)])?;
+        Ok(Committed::AT_ONCE)
     }
 
     fn read(&mut self, keys: &[u64], values: &mut Vec<Payload>) -> Result<Committed, BenchError> {
@@ -109,18 +132,8 @@ impl Handle for RedbHandle<'_> {
     }
 
     fn read_update(&mut self, keys: &[u64]) -> Result<Committed, BenchError> {
-        let buffer = &mut self.value;
-        self.store.write(self.store.durability, |table| {
-            for key in keys {
-                let payload = match table.get(key).map_err(of(NAME))? {
-                    Some(value) => decoded(*key, value.value())?,
-                    None => return Err(missing(*key)),
-                };
-                let value = encoded(counted_up(payload), buffer);
-                table.insert(key, value).map_err(of(NAME))?;
-            }
-            Ok(())
-        })
+        self.write(&[Write::CountUp(keys)])?;
+        Ok(Committed::AT_ONCE)
     }
 
     fn scan(

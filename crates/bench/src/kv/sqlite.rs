@@ -7,9 +7,8 @@ use std::time::Duration;
 use namiki::ValueBytes;
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior};
 
-use super::store::{
-    Committed, Handle, Promises, Setting, Store, counted_up, decoded, encoded, missing, of,
-};
+use super::one_writer::{GroupError, GroupWriter, OneWriter, Write, WriteTx, execute};
+use super::store::{Committed, Handle, Promises, Setting, Store, decoded, encoded, missing, of};
 use crate::error::BenchError;
 use crate::txn::record_payload::Payload;
 
@@ -33,13 +32,20 @@ pub(crate) struct SqliteStore {
 
 impl SqliteStore {
     /// Opens the database, or creates it.
-    pub(crate) fn open(setting: &Setting<'_>) -> Result<Box<dyn Store>, BenchError> {
+    pub(crate) fn open(setting: &Setting<'_>) -> Result<Self, BenchError> {
         let store = Self {
             path: setting.dir.join("sqlite"),
             durable: setting.durable,
         };
         store.connection()?.execute(MAKE, ()).map_err(of(NAME))?;
-        Ok(Box::new(store))
+        Ok(store)
+    }
+
+    fn new_handle(&self) -> Result<SqliteHandle, BenchError> {
+        Ok(SqliteHandle {
+            connection: self.connection()?,
+            value: ValueBytes::new(),
+        })
     }
 
     fn connection(&self) -> Result<Connection, BenchError> {
@@ -63,20 +69,30 @@ fn number(key: u64) -> i64 {
     key as i64
 }
 
-fn put(tx: &Transaction<'_>, key: u64, value: &[u8]) -> Result<(), BenchError> {
-    let mut statement = tx.prepare_cached(PUT).map_err(of(NAME))?;
-    statement.execute((number(key), value)).map_err(of(NAME))?;
-    Ok(())
+impl WriteTx for Transaction<'_> {
+    fn required(&self, key: u64) -> Result<Payload, BenchError> {
+        let mut statement = self.prepare_cached(GET).map_err(of(NAME))?;
+        let found = statement
+            .query_row([number(key)], |row| {
+                Ok(decoded(key, row.get_ref(0)?.as_blob()?))
+            })
+            .optional();
+        found.map_err(of(NAME))?.ok_or_else(|| missing(key))?
+    }
+
+    fn put(&mut self, key: u64, value: &[u8]) -> Result<(), BenchError> {
+        let mut statement = self.prepare_cached(PUT).map_err(of(NAME))?;
+        statement.execute((number(key), value)).map_err(of(NAME))?;
+        Ok(())
+    }
 }
 
-fn get(tx: &Transaction<'_>, key: u64) -> Result<Payload, BenchError> {
-    let mut statement = tx.prepare_cached(GET).map_err(of(NAME))?;
-    let found = statement
-        .query_row([number(key)], |row| {
-            Ok(decoded(key, row.get_ref(0)?.as_blob()?))
-        })
-        .optional();
-    found.map_err(of(NAME))?.ok_or_else(|| missing(key))?
+impl OneWriter for SqliteStore {
+    const BATCHED_NAME: &'static str = "sqlite-batched";
+
+    fn group_writer(&self) -> Result<Box<dyn GroupWriter + Send + '_>, BenchError> {
+        Ok(Box::new(self.new_handle()?))
+    }
 }
 
 impl Store for SqliteStore {
@@ -95,9 +111,9 @@ impl Store for SqliteStore {
     fn load(&self, setting: &Setting<'_>) -> Result<(), BenchError> {
         let mut connection = self.connection()?;
         let mut value = ValueBytes::new();
-        let tx = connection.transaction().map_err(of(NAME))?;
+        let mut tx = connection.transaction().map_err(of(NAME))?;
         for (key, payload) in setting.loaded(0..setting.records) {
-            put(&tx, key, encoded(payload, &mut value))?;
+            tx.put(key, encoded(payload, &mut value))?;
         }
         tx.commit().map_err(of(NAME))?;
         // Checkpoints the log into the file, as would happen over time.
@@ -106,10 +122,7 @@ impl Store for SqliteStore {
     }
 
     fn handle(&self) -> Result<Box<dyn Handle + Send + '_>, BenchError> {
-        Ok(Box::new(SqliteHandle {
-            connection: self.connection()?,
-            value: ValueBytes::new(),
-        }))
+        Ok(Box::new(self.new_handle()?))
     }
 
     fn close(self: Box<Self>) -> Result<(), BenchError> {
@@ -123,44 +136,55 @@ struct SqliteHandle {
 }
 
 impl SqliteHandle {
-    fn run(
+    /// Runs a transaction.
+    fn run<E: From<BenchError>>(
         &mut self,
         behaviour: TransactionBehavior,
-        body: impl FnOnce(&Transaction<'_>, &mut ValueBytes) -> Result<(), BenchError>,
-    ) -> Result<Committed, BenchError> {
+        body: impl FnOnce(&mut Transaction<'_>, &mut ValueBytes) -> Result<(), E>,
+    ) -> Result<(), E> {
         let tx = self.connection.transaction_with_behavior(behaviour);
-        let tx = tx.map_err(of(NAME))?;
-        body(&tx, &mut self.value)?;
+        let mut tx = tx.map_err(of(NAME))?;
+        body(&mut tx, &mut self.value)?;
         tx.commit().map_err(of(NAME))?;
+        Ok(())
+    }
+
+    /// Runs a transaction that only reads.
+    fn run_reads(
+        &mut self,
+        body: impl FnOnce(&Transaction<'_>) -> Result<(), BenchError>,
+    ) -> Result<Committed, BenchError> {
+        self.run(TransactionBehavior::Deferred, |tx, _| body(tx))?;
         Ok(Committed::AT_ONCE)
+    }
+}
+
+impl GroupWriter for SqliteHandle {
+    fn write(&mut self, group: &[Write<'_>]) -> Result<(), GroupError> {
+        self.run(TransactionBehavior::Immediate, |tx, buffer| {
+            execute(tx, group, buffer)
+        })
     }
 }
 
 impl Handle for SqliteHandle {
     fn update(&mut self, keys: &[u64], payload: Payload) -> Result<Committed, BenchError> {
-        self.run(TransactionBehavior::Immediate, |tx, buffer| {
-            let value = encoded(payload, buffer);
-            keys.iter().try_for_each(|key| put(tx, *key, value))
-        })
+        self.write(&[Write::Put(keys, payload)])?;
+        Ok(Committed::AT_ONCE)
     }
 
     fn read(&mut self, keys: &[u64], values: &mut Vec<Payload>) -> Result<Committed, BenchError> {
-        self.run(TransactionBehavior::Deferred, |tx, _| {
+        self.run_reads(|tx| {
             for key in keys {
-                values.push(get(tx, *key)?);
+                values.push(tx.required(*key)?);
             }
             Ok(())
         })
     }
 
     fn read_update(&mut self, keys: &[u64]) -> Result<Committed, BenchError> {
-        self.run(TransactionBehavior::Immediate, |tx, buffer| {
-            for key in keys {
-                let payload = counted_up(get(tx, *key)?);
-                put(tx, *key, encoded(payload, buffer))?;
-            }
-            Ok(())
-        })
+        self.write(&[Write::CountUp(keys)])?;
+        Ok(Committed::AT_ONCE)
     }
 
     fn scan(
@@ -169,7 +193,7 @@ impl Handle for SqliteHandle {
         count: usize,
         into: &mut Vec<(u64, Payload)>,
     ) -> Result<Committed, BenchError> {
-        self.run(TransactionBehavior::Deferred, |tx, _| {
+        self.run_reads(|tx| {
             let mut statement = tx.prepare_cached(SCAN).map_err(of(NAME))?;
             let mut rows = statement
                 .query((number(first), count as i64))

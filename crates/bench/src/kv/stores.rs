@@ -9,7 +9,11 @@ use super::rocksdb::{self, Mode};
 use super::store::{Setting, Store};
 use super::workload::KvWorkload;
 #[cfg(feature = "compare")]
-use super::{fjall::FjallStore, lmdb::LmdbStore, redb::RedbStore, sqlite::SqliteStore};
+use super::{
+    batched::Batched, fjall::FjallStore, lmdb::LmdbStore, redb::RedbStore, sqlite::SqliteStore,
+};
+#[cfg(feature = "compare-more")]
+use super::{canopydb::CanopydbStore, surrealkv::SurrealkvStore};
 use crate::error::BenchError;
 
 /// A store's name.
@@ -21,12 +25,24 @@ pub(crate) enum StoreName {
     Floor,
     /// redb.
     Redb,
+    /// redb behind a batching writer.
+    RedbBatched,
     /// fjall, with optimistic transactions.
     Fjall,
     /// LMDB, through heed.
     Lmdb,
+    /// LMDB behind a batching writer.
+    LmdbBatched,
     /// SQLite, through rusqlite.
     Sqlite,
+    /// SQLite behind a batching writer.
+    SqliteBatched,
+    /// SurrealKV.
+    Surrealkv,
+    /// canopydb, with exclusive write transactions.
+    Canopydb,
+    /// canopydb behind a batching writer.
+    CanopydbBatched,
     /// RocksDB with atomic batches.
     Rocksdb,
     /// RocksDB with atomic batches and pipelined writes.
@@ -51,9 +67,15 @@ impl StoreName {
             Self::Namiki => "namiki",
             Self::Floor => "floor",
             Self::Redb => "redb",
+            Self::RedbBatched => "redb-batched",
             Self::Fjall => "fjall",
             Self::Lmdb => "lmdb",
+            Self::LmdbBatched => "lmdb-batched",
             Self::Sqlite => "sqlite",
+            Self::SqliteBatched => "sqlite-batched",
+            Self::Surrealkv => "surrealkv",
+            Self::Canopydb => "canopydb",
+            Self::CanopydbBatched => "canopydb-batched",
             Self::Rocksdb => "rocksdb",
             Self::RocksdbPipelined => "rocksdb-pipelined",
             Self::RocksdbPessimistic => "rocksdb-pessimistic",
@@ -65,8 +87,15 @@ impl StoreName {
     pub(crate) fn check_built(self) -> Result<(), BenchError> {
         let (built, how) = match self {
             Self::Namiki | Self::Floor => return Ok(()),
-            Self::Redb | Self::Fjall | Self::Lmdb | Self::Sqlite => {
-                (cfg!(feature = "compare"), "compare`")
+            Self::Redb
+            | Self::RedbBatched
+            | Self::Fjall
+            | Self::Lmdb
+            | Self::LmdbBatched
+            | Self::Sqlite
+            | Self::SqliteBatched => (cfg!(feature = "compare"), "compare`"),
+            Self::Surrealkv | Self::Canopydb | Self::CanopydbBatched => {
+                (cfg!(feature = "compare-more"), "compare-more`")
             }
             Self::Rocksdb
             | Self::RocksdbPipelined
@@ -118,13 +147,25 @@ impl Chosen {
         match store {
             StoreName::Floor => Floor::open(setting),
             #[cfg(feature = "compare")]
-            StoreName::Redb => RedbStore::open(setting),
+            StoreName::Redb => Ok(Box::new(RedbStore::open(setting)?)),
+            #[cfg(feature = "compare")]
+            StoreName::RedbBatched => Batched::start(RedbStore::open(setting)?),
             #[cfg(feature = "compare")]
             StoreName::Fjall => FjallStore::open(setting),
             #[cfg(feature = "compare")]
-            StoreName::Lmdb => LmdbStore::open(setting),
+            StoreName::Lmdb => Ok(Box::new(LmdbStore::open(setting)?)),
             #[cfg(feature = "compare")]
-            StoreName::Sqlite => SqliteStore::open(setting),
+            StoreName::LmdbBatched => Batched::start(LmdbStore::open(setting)?),
+            #[cfg(feature = "compare")]
+            StoreName::Sqlite => Ok(Box::new(SqliteStore::open(setting)?)),
+            #[cfg(feature = "compare")]
+            StoreName::SqliteBatched => Batched::start(SqliteStore::open(setting)?),
+            #[cfg(feature = "compare-more")]
+            StoreName::Surrealkv => SurrealkvStore::open(setting),
+            #[cfg(feature = "compare-more")]
+            StoreName::Canopydb => Ok(Box::new(CanopydbStore::open(setting)?)),
+            #[cfg(feature = "compare-more")]
+            StoreName::CanopydbBatched => Batched::start(CanopydbStore::open(setting)?),
             #[cfg(feature = "compare-rocksdb")]
             StoreName::Rocksdb => rocksdb::open(setting, Mode::Plain),
             #[cfg(feature = "compare-rocksdb")]

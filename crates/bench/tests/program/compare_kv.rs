@@ -48,8 +48,28 @@ fn namiki_and_the_floor_are_always_there() {
 #[cfg(feature = "compare")]
 #[test]
 fn other_stores_do_the_same() {
-    let parts = [("redb", 5), ("fjall", 5), ("lmdb", 5), ("sqlite", 5)];
-    all_do_the_same("redb,fjall,lmdb,sqlite", &parts);
+    let stores = "redb redb-batched fjall lmdb lmdb-batched sqlite sqlite-batched";
+    do_all_the_same(stores);
+}
+
+#[cfg(feature = "compare-more")]
+#[test]
+fn more_stores_do_the_same() {
+    do_all_the_same("surrealkv canopydb canopydb-batched");
+}
+
+/// Stores that support all workloads.
+#[cfg(feature = "compare")]
+fn do_all_the_same(stores: &str) {
+    let parts: Vec<(&str, usize)> = stores.split(' ').map(|store| (store, 5)).collect();
+    all_do_the_same(&stores.replace(' ', ","), &parts);
+}
+
+#[cfg(not(feature = "compare-more"))]
+#[test]
+fn a_store_that_is_not_built_in_is_refused() {
+    let args = "compare kv --workload u1 --stores namiki,surrealkv";
+    refused(args, 2, "--features compare-more");
 }
 
 #[cfg(feature = "compare-rocksdb")]

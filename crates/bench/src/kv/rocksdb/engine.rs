@@ -10,6 +10,7 @@ use namiki::ValueBytes;
 
 use super::{NAME, write_options};
 use crate::error::BenchError;
+use crate::kv::key_bytes::{bytes_of, key_of};
 use crate::kv::store::{
     Committed, Handle, Promises, Setting, Store, counted_up, decoded, encoded, missing, of,
 };
@@ -82,11 +83,6 @@ impl From<Failed> for BenchError {
             Failed::Check(error) => error,
         }
     }
-}
-
-/// Big-endian bytes, which sort like the keys.
-fn bytes_of(key: u64) -> [u8; 8] {
-    key.to_be_bytes()
 }
 
 /// Methods that every type has under the same names.
@@ -252,10 +248,7 @@ impl<E: Engine> Handle for RocksdbHandle<'_, E> {
         let entries = snapshot.iterator(IteratorMode::From(&first, Direction::Forward));
         for entry in entries.take(count) {
             let (key, value) = entry.map_err(of(NAME))?;
-            let Ok(key) = (*key).try_into() else {
-                return Err(BenchError::Check(format!("{key:?} is no key of a record")));
-            };
-            let key = u64::from_be_bytes(key);
+            let key = key_of(&key)?;
             into.push((key, decoded(key, &value)?));
         }
         Ok(Committed::AT_ONCE)
