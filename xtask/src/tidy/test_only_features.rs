@@ -5,7 +5,7 @@ use super::Finding;
 use crate::repository_files::Tree;
 
 /// Features of our packages that only tests may enable.
-const FOR_TESTS: &[&str] = &["fault-injection"];
+const FOR_TESTS: &[&str] = &["fault-injection", "edges", "contract"];
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();

@@ -247,6 +247,13 @@ impl View {
         }
     }
 
+    /// The error of a read from files, or that the database is closed: the next opening may delete
+    /// the files.
+    #[cold]
+    fn or_closed(&self, error: Error) -> Error {
+        self.open.engine.check_usable().err().unwrap_or(error)
+    }
+
     /// About how many rows a table has: see [`RawTable::len_estimate`].
     pub(crate) fn len_estimate(&self, raw_table: &RawTable) -> u64 {
         match self.unloaded(raw_table) {
@@ -264,7 +271,8 @@ impl View {
     ) -> Result<T, Error> {
         if let Some(unloaded) = self.unloaded(raw_table)? {
             let mut value = Vec::new();
-            let present = unloaded.get(&self.open, key, &mut value)?;
+            let found = unloaded.get(&self.open, key, &mut value);
+            let present = found.map_err(|error| self.or_closed(error))?;
             return read(present.then_some(&value[..]));
         }
         let found = raw_table.find(key);
@@ -292,7 +300,8 @@ impl View {
         let mut value = Vec::new();
         if let Some(unloaded) = self.unloaded(raw_table)? {
             for key in keys {
-                let present = unloaded.get(&self.open, key, &mut value)?;
+                let found = unloaded.get(&self.open, key, &mut value);
+                let present = found.map_err(|error| self.or_closed(error))?;
                 visit(key, present.then_some(&value[..]));
             }
             return Ok(());
@@ -324,7 +333,8 @@ impl View {
         if raw_table.is_ordered()
             && let Some(unloaded) = self.unloaded(raw_table)?
         {
-            return unloaded.scan(&self.open, range, visit);
+            let scanned = unloaded.scan(&self.open, range, visit);
+            return scanned.map_err(|error| self.or_closed(error));
         }
         let mut value = Vec::new();
         let mut outcome = Ok(());
@@ -356,11 +366,13 @@ impl View {
     ) -> Result<Option<Vec<u8>>, Error> {
         let mut found = None;
         if let Some(unloaded) = self.unloaded(raw_table)? {
-            unloaded.scan(&self.open, range, |key, _| {
+            let scanned = unloaded.scan(&self.open, range, |key, _| {
                 found = Some(key.to_vec());
                 Ok(ControlFlow::Break(()))
-            })?;
-            return Ok(found);
+            });
+            return scanned
+                .map(|()| found)
+                .map_err(|error| self.or_closed(error));
         }
         let scanned = raw_table.scan(range, |step| {
             let Step::Entry(key, _) = step else {

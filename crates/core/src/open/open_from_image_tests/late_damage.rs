@@ -1,5 +1,6 @@
 //! Damage in a run is found after the opening, and is an error only for operations on that table.
 
+use namiki_index::Direction;
 use namiki_segment::PAGE_BYTES;
 
 use super::held_loading::HeldLoading;
@@ -123,4 +124,30 @@ fn an_interrupted_opening_loads_no_further() {
     let opened = builder.open(dir());
     assert!(matches!(opened, Err(OpenError::Interrupted)));
     assert_eq!((files(&sim), manifest(&sim)), before);
+}
+
+/// The next opening's checkpoint deletes the files of this one.
+#[test]
+fn a_scan_that_outlives_its_database_fails_as_closed() {
+    let (sim, file) = damaged();
+    for delete in [false, true] {
+        let held = HeldLoading::on_one_thread(&sim);
+        let fixed = held.table::<u64, [u8]>("fixed").unwrap();
+        let view = held.view().unwrap();
+        let mut rows = 0;
+        let scanned = view.scan_with(&fixed, .., Direction::Forward, |_, _| {
+            if rows == 0 {
+                held.gate.open();
+                held.close().unwrap();
+                if delete {
+                    sim.remove(Path::new(&file)).unwrap();
+                }
+            }
+            rows += 1;
+            ControlFlow::Continue(())
+        });
+        let error = scanned.unwrap_err();
+        assert!(matches!(error, Error::Closed), "{delete}: {error:?}");
+        assert!(rows > 0 && rows < 60, "{rows}");
+    }
 }
