@@ -3,12 +3,12 @@
 use super::counted_explanation::Reason;
 use super::run_row::Count;
 
-/// A sentence of the paper that states a result.
+/// A sentence of the paper that states a result, or one of ours beside it.
 #[derive(Debug)]
 pub(crate) struct Claim {
     /// The section of the sentence, as in `4.1.3`.
     pub(crate) section: &'static str,
-    /// The sentence, or its relevant part.
+    /// The sentence, or its relevant part; empty if it is ours.
     pub(crate) sentence: &'static str,
     pub(crate) english: &'static str,
     /// With fewer cores, the sentence cannot be tested.
@@ -41,6 +41,23 @@ impl Claim {
             beside,
             why_not,
         }
+    }
+}
+
+impl Claim {
+    /// A claim of ours about what this repository adds. It does not count as a sentence of the
+    /// paper.
+    pub(crate) const fn ours(
+        english: &'static str,
+        statements: &'static [Statement],
+        terms: Terms,
+    ) -> Self {
+        Self::new("", "", english, statements, terms)
+    }
+
+    /// Whether it is ours.
+    pub(crate) const fn is_ours(&self) -> bool {
+        self.sentence.is_empty()
     }
 }
 
@@ -95,6 +112,8 @@ pub(crate) enum Statement {
     /// The line is between the lowest and the highest of these others, or within a quarter of one
     /// of the two, at this number of threads.
     Among(&'static str, Lines, At),
+    /// The first line is at most a tenth above the second, at this number of threads.
+    NotAbove(&'static str, &'static str, At),
     /// Each of these lines is above the next, at this number of threads.
     Order(Lines, At),
     /// Each of these lines is above the next, for every measured number of threads.
@@ -166,6 +185,7 @@ impl Statement {
             | Self::Lowest(.., at)
             | Self::StandsOut(.., at)
             | Self::Among(.., at)
+            | Self::NotAbove(.., at)
             | Self::Order(.., at)
             | Self::Ratio(.., at, _)
             | Self::Crosses(.., at)

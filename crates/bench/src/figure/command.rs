@@ -164,7 +164,12 @@ pub(crate) fn report(args: &ReportArgs) -> Result<(), BenchError> {
             .collect();
         outcomes.extend(making.make(figure.experiment, &figures)?);
         // Written after each experiment, so that a page exists even if later ones fail.
-        let page = html_page::page(&outcomes, total - outcomes.len(), &command);
+        let head = html_page::Head {
+            command: &command,
+            caution: None,
+            remaining: total - outcomes.len(),
+        };
+        let page = html_page::page(&outcomes, &head);
         std::fs::write(&path, page).map_err(BenchError::file("write", &path))?;
     }
     Ok(())
@@ -296,7 +301,7 @@ impl<'a> Making<'a> {
                             table.row(&row)?;
                         }
                     }
-                    Some(table) if point.tasks().is_some() => table.row(&QueryRunRow(&row))?,
+                    Some(table) if point.is_query() => table.row(&QueryRunRow(&row))?,
                     Some(table) => table.row(&row)?,
                     None => {}
                 }

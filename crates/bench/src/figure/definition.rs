@@ -192,6 +192,9 @@ pub(crate) enum QueryThreads {
     All,
     /// One thread; omitted on emulated drives, where it takes hours.
     One,
+    /// The number that the experiment gives, with as many tasks as the executor finds useful: its
+    /// default. In a figure over tasks, the line is level.
+    AllAdaptive,
 }
 
 /// The horizontal axis.
@@ -283,6 +286,20 @@ impl Measure {
             Self::LeaderCpuPercent => "CPU use of the leader's node, % of all processors",
             Self::OperationsPerSecond => "operations per second",
             Self::LatencyNs => "latency of an operation, ns",
+        }
+    }
+
+    /// The unit after a number in a text.
+    pub(crate) fn unit(self) -> &'static str {
+        match self {
+            Self::Tps => " transactions/s",
+            Self::OperationsPerSecond => " operations/s",
+            Self::Seconds => " s",
+            Self::PaperAbortPercent | Self::CpuPercent | Self::LeaderCpuPercent => " %",
+            Self::MeanRttMs => " ms",
+            Self::LatencyNs => " ns",
+            Self::CasMisses => " failed CAS",
+            Self::RelativeSeconds | Self::RelativeIops => "×",
         }
     }
 

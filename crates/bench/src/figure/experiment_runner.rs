@@ -530,9 +530,14 @@ impl Point {
     /// Tasks of each thread, if the point runs a query.
     pub(crate) fn tasks(&self) -> Option<u16> {
         match &self.job {
-            Job::Query(point, _) => Some(point.tasks),
+            Job::Query(point, _) => point.tasks,
             Job::Transactions(_) | Job::Writes(_) | Job::Cluster(_) | Job::Index(_) => None,
         }
+    }
+
+    /// Whether the point runs a query.
+    pub(crate) fn is_query(&self) -> bool {
+        matches!(self.job, Job::Query(..))
     }
 
     /// Whether the point runs a cluster.

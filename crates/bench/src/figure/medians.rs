@@ -160,6 +160,15 @@ pub(crate) fn short(number: f64) -> String {
     number_text(number)
 }
 
+/// The same, without decimals for a whole number.
+pub(crate) fn plain(number: f64) -> String {
+    let text = short(number);
+    match text.split_once('.') {
+        Some((whole, _)) if number.fract() == 0.0 => whole.to_owned(),
+        _ => text,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -199,5 +208,7 @@ mod tests {
         assert_eq!(short(0.0), "0");
         assert_eq!(short(0.000_012), "1.2e-5");
         assert_eq!(short(1234.5), "1,234");
+        let numbers = [16.0, 5_000.0, 0.0, 6.3, 1e-5].map(plain);
+        assert_eq!(numbers, ["16", "5,000", "0", "6.30", "1.0e-5"]);
     }
 }

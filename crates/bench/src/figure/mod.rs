@@ -3,8 +3,8 @@
 //!
 //! A figure is data ([`definition`], [`catalogue`]). Its lines are measured by the commands for
 //! their kinds of work ([`experiment_runner`]), and its medians ([`medians`]) are compared with the
-//! paper's sentences ([`claim`], [`judge`]). Both are drawn and written to files ([`outcome`],
-//! [`svg_chart`], [`html_page`]).
+//! paper's sentences ([`claim`], [`judge`]) and its own numbers ([`paper_numbers`]). All are drawn
+//! and written to files ([`outcome`], [`svg_chart`], [`html_page`]).
 
 mod catalogue;
 mod claim;
@@ -13,11 +13,14 @@ mod command;
 mod counted_explanation;
 mod definition;
 mod experiment_runner;
+mod figure_chart;
 mod html_page;
 mod index_points;
 mod judge;
 mod medians;
+mod notes_of_runs;
 mod outcome;
+mod paper_numbers;
 mod query_points;
 mod run_row;
 mod svg_chart;

@@ -1,19 +1,23 @@
 //! The results of a figure: its points, its chart and its claims, for standard output and for
 //! files.
 
-use std::collections::BTreeMap;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use namiki_platform::machine::Machine;
 use serde::Serialize;
 
-use super::claim::{At, Claim};
+use super::claim::Claim;
 use super::counted_explanation::{Counted, Reason};
 use super::definition::{Across, Figure};
-use super::judge::{Doubt, Judged, LinearFit, Verdict, judge};
+use super::judge::{Judged, Verdict, judge};
 use super::medians::{Points, RateLine, Spread, short};
+use super::notes_of_runs::notes;
+use super::paper_numbers::{PaperNumber, paper_numbers};
 use super::run_row::{Count, RunRow};
-use super::svg_chart::{Chart, Places, Series};
 use crate::result_writer::median;
 
 /// The parameters of the runs, so that they can be repeated.
@@ -34,7 +38,7 @@ pub(crate) struct Outcome {
     pub(crate) figure: &'static Figure,
     pub(crate) circumstances: Circumstances,
     pub(crate) judged: Vec<(&'static Claim, Judged)>,
-    points: Points,
+    pub(super) points: Points,
     runs: Vec<RunRow>,
 }
 
@@ -79,9 +83,13 @@ pub(crate) struct ClaimRow<'a> {
     verdict: Verdict,
     /// The decisive numbers, or the missing requirements.
     found: &'a str,
+    /// Whether the medians are as claimed, decided or not.
+    as_claimed: bool,
     within_spread: bool,
     cores_min: u16,
-    /// Always present for a claim that does not hold.
+    /// The numbers of the sentence, and those found.
+    paper_numbers: Vec<PaperNumber>,
+    /// Always present for a claim that does not hold, or is undecided.
     why_not: Option<String>,
     /// For each line, the counts that may explain the verdict.
     beside: BTreeMap<&'static str, Counts>,
@@ -102,7 +110,7 @@ pub(crate) struct FigureDocument<'a> {
     length: &'a str,
     repeat: u32,
     machine: &'a Machine,
-    notes: &'static [&'static str],
+    notes: Vec<String>,
     points: Vec<PointRow<'a>>,
     claims: Vec<ClaimRow<'a>>,
 }
@@ -116,7 +124,7 @@ impl Outcome {
     ) -> Self {
         let lines = figure.line_names();
         let of_lines = runs.iter().filter(|run| lines.contains(&run.line));
-        let runs: Vec<RunRow> = of_lines.cloned().collect();
+        let runs = at_every_place(figure.across, of_lines.cloned().collect());
         let mut values: BTreeMap<(u16, &'static str), Vec<f64>> = BTreeMap::new();
         for run in &runs {
             if let Some((place, value)) = figure.across.place(run).zip(figure.value.of(run)) {
@@ -189,8 +197,10 @@ impl Outcome {
             english: claim.english,
             verdict: judged.verdict,
             found: &judged.found,
+            as_claimed: judged.as_claimed,
             within_spread: judged.within_spread(),
             cores_min: claim.cores_min,
+            paper_numbers: self.paper_numbers(claim),
             why_not: self.why_not(claim, judged),
             beside: self.beside(claim, judged).into_iter().collect(),
             machine: &self.circumstances.machine,
@@ -210,7 +220,7 @@ impl Outcome {
             length: &self.circumstances.length,
             repeat: self.circumstances.repeat,
             machine: &self.circumstances.machine,
-            notes: self.figure.notes,
+            notes: self.notes(),
             points: self.point_rows(),
             claims: self.claim_rows(),
         }
@@ -234,10 +244,17 @@ impl Outcome {
                 ..
             } = claim;
             // Writing to a string does not fail.
-            let _ = writeln!(text, "\n  §{section} 「{sentence}」");
+            if claim.is_ours() {
+                let _ = writeln!(text, "\n  not of the paper");
+            } else {
+                let _ = writeln!(text, "\n  §{section} 「{sentence}」");
+            }
             let _ = writeln!(text, "    {english}");
             let _ = writeln!(text, "    {}", verdict_text(judged));
-            if judged.verdict != Verdict::DoesNotHold {
+            for number in self.paper_numbers(claim) {
+                let _ = writeln!(text, "    {}", number.text());
+            }
+            if !matches!(judged.verdict, Verdict::DoesNotHold | Verdict::Undecided) {
                 continue;
             }
             for (line, counts) in self.beside(claim, judged) {
@@ -247,21 +264,53 @@ impl Outcome {
                 let _ = writeln!(text, "    why: {why_not}");
             }
         }
-        for note in figure.notes {
+        if !self.judged.is_empty() {
+            let _ = writeln!(text, "\n  {}", self.counts_of_verdicts());
+        }
+        for note in self.notes() {
             let _ = writeln!(text, "  note: {note}");
         }
         text
     }
 
-    /// A paragraph on a claim that does not hold: the distance of its runs from a decision, if they
-    /// are inconclusive, and the reason, if the counts show it. If neither is known, the paragraph
-    /// reports that.
+    /// How many of the paper's sentences have a verdict.
+    pub(crate) fn number_of(&self, verdict: Verdict) -> usize {
+        let judged = self.judged.iter();
+        let of_paper = judged.filter(|(claim, _)| !claim.is_ours());
+        of_paper.filter(|(_, one)| one.verdict == verdict).count()
+    }
+
+    /// The numbers of all verdicts that there are, in words.
+    fn counts_of_verdicts(&self) -> String {
+        let counts = Verdict::ALL.map(|verdict| (self.number_of(verdict), verdict.text()));
+        let texts = counts.iter().filter(|(number, _)| *number > 0);
+        let texts = texts.map(|(number, text)| format!("{number} {text}"));
+        format!(
+            "of the paper's sentences: {}",
+            texts.collect::<Vec<_>>().join(", ")
+        )
+    }
+
+    /// The differences between these runs and the paper's.
+    pub(crate) fn notes(&self) -> Vec<String> {
+        notes(self.figure.notes, &self.runs)
+    }
+
+    /// The numbers of a claim's sentence, and those found.
+    pub(crate) fn paper_numbers(&self, claim: &Claim) -> Vec<PaperNumber> {
+        paper_numbers(claim, self.figure.value, &self.points)
+    }
+
+    /// A paragraph on a claim that does not hold or is undecided: the distance of its runs from a
+    /// decision, and the reason for a failure, if the counts show it. If neither is known, the
+    /// paragraph reports that.
     pub(crate) fn why_not(&self, claim: &Claim, judged: &Judged) -> Option<String> {
-        if judged.verdict != Verdict::DoesNotHold {
+        if !matches!(judged.verdict, Verdict::DoesNotHold | Verdict::Undecided) {
             return None;
         }
-        let undecided = judged.doubt.map(Doubt::why_not);
-        let known = claim.why_not.as_ref().filter(|it| self.shows(claim, it));
+        let undecided = judged.doubt.map(|doubt| doubt.text(judged.as_claimed));
+        let known = claim.why_not.as_ref().filter(|_| !judged.as_claimed);
+        let known = known.filter(|it| self.shows(claim, it));
         let known = known.map(|reason| reason.text.to_owned());
         let sentences: Vec<String> = [undecided, known].into_iter().flatten().collect();
         if sentences.is_empty() {
@@ -333,142 +382,6 @@ impl Outcome {
         let found = medians.iter().find(|(at, _, _)| *at == place);
         found.map(|(_, rate, _)| *rate)
     }
-
-    /// The figure's chart.
-    pub(crate) fn chart(&self) -> Chart {
-        let figure = self.figure;
-        let Circumstances {
-            machine,
-            device,
-            length,
-            repeat,
-            ..
-        } = &self.circumstances;
-        let spread = match repeat {
-            1 => "one run of each".to_owned(),
-            repeat => format!("medians of {repeat} runs; whiskers from the lowest to the highest"),
-        };
-        let (places, mut series, x_label) = match figure.across {
-            Across::Threads => self.curves("threads"),
-            Across::Tasks => self.curves("tasks in each thread"),
-            Across::Workers => self.curves("workers of each node"),
-            Across::Seconds => self.curves("seconds since the first transaction"),
-            Across::Percentiles => self.curves("percentile of the latencies"),
-            Across::RelativeIops { .. } => self.over_rates(),
-            Across::Kinds {
-                threads,
-                kinds,
-                bars,
-            } => self.bars(threads, kinds, bars),
-        };
-        if matches!(figure.across, Across::Seconds) {
-            // Drops lines for numbers of workers that were not requested.
-            series.retain(|one| one.points.iter().any(Option::is_some));
-        }
-        Chart {
-            title: format!(
-                "{} figure {}: {}",
-                figure.paper, figure.number, figure.title
-            ),
-            subtitles: vec![
-                format!("{device}, {length}, {spread}"),
-                format!("{} cores, {}", machine.cores, machine.cpu),
-            ],
-            x_label,
-            y_label: figure.value.label().to_owned(),
-            places,
-            series,
-        }
-    }
-
-    /// Each point at its own reads per second, and the fitted lines.
-    fn over_rates(&self) -> (Places, Vec<Series>, String) {
-        let lines = self.points.lines().iter();
-        let lines = lines
-            .filter_map(|line| self.points.rates(line))
-            .collect::<Vec<_>>();
-        let rates_of = |line: &&RateLine| {
-            line.medians
-                .iter()
-                .map(|(_, rate, _)| *rate)
-                .collect::<Vec<_>>()
-        };
-        let mut rates: Vec<f64> = lines.iter().flat_map(rates_of).collect();
-        rates.sort_by(f64::total_cmp);
-        rates.dedup();
-        let mut series = Vec::new();
-        for rate_line in lines {
-            let place = |rate: &f64| {
-                let found = rate_line.medians.iter().find(|(_, own, _)| own == rate);
-                found.and_then(|(place, _, _)| self.points.get(rate_line.line, *place))
-            };
-            series.push(Series {
-                name: rate_line.line.to_owned(),
-                points: rates.iter().map(place).collect(),
-            });
-            let medians = rate_line
-                .medians
-                .iter()
-                .map(|(_, rate, value)| (*rate, *value));
-            let medians: Vec<(f64, f64)> = medians.collect();
-            if let Some(fit) = LinearFit::of(&medians) {
-                let ends = [rates.first(), rates.last()];
-                let point = |rate: &f64| {
-                    let value = fit.intercept + fit.slope * rate;
-                    // A fitted line has no runs that could vary.
-                    let spread = Spread {
-                        runs: 1,
-                        ..Spread::exactly(value)
-                    };
-                    (ends.contains(&Some(rate)) && value >= 0.0).then_some(spread)
-                };
-                series.push(Series {
-                    name: format!("fit of {}, R² {:.3}", rate_line.line, fit.r_squared),
-                    points: rates.iter().map(point).collect(),
-                });
-            }
-        }
-        let label = "reads per second, ordered execution = 1";
-        (Places::Numbers(rates), series, label.to_owned())
-    }
-
-    fn curves(&self, label: &str) -> (Places, Vec<Series>, String) {
-        let threads = self.points.threads();
-        let series = self.points.lines().iter().map(|&line| Series {
-            name: line.to_owned(),
-            points: threads
-                .iter()
-                .map(|threads| self.points.get(line, *threads))
-                .collect(),
-        });
-        let numbers = threads.iter().map(|threads| f64::from(*threads)).collect();
-        (Places::Numbers(numbers), series.collect(), label.to_owned())
-    }
-
-    fn bars(
-        &self,
-        threads: u16,
-        kinds: &[&str],
-        bars: &[(&'static str, &[&str])],
-    ) -> (Places, Vec<Series>, String) {
-        // Other numbers are better than none, and the axis names them.
-        let asked = self.points.threads_at(At::Threads(threads));
-        let measured = asked.or(self.points.threads_at(At::Most));
-        let threads = measured.unwrap_or(threads);
-        let series = bars.iter().map(|(name, lines)| Series {
-            name: (*name).to_owned(),
-            points: lines
-                .iter()
-                .map(|line| self.points.get(line, threads))
-                .collect(),
-        });
-        let names = kinds.iter().map(ToString::to_string).collect();
-        (
-            Places::Names(names),
-            series.collect(),
-            format!("transactions, {threads} threads"),
-        )
-    }
 }
 
 /// The runs of a line, over their reads per second.
@@ -496,6 +409,27 @@ fn rate_line(figure: &Figure, line: &'static str, runs: &[RunRow]) -> RateLine {
     }
 }
 
+/// The runs of a figure. A run without a number of tasks, whose executor chooses them, is at every
+/// number.
+fn at_every_place(across: Across, runs: Vec<RunRow>) -> Vec<RunRow> {
+    if across.flag() != "tasks" {
+        return runs;
+    }
+    let places: BTreeSet<u16> = runs.iter().filter_map(|run| run.tasks).collect();
+    let mut all = Vec::with_capacity(runs.len());
+    for run in runs {
+        if run.tasks.is_some() {
+            all.push(run);
+            continue;
+        }
+        all.extend(places.iter().map(|tasks| RunRow {
+            tasks: Some(*tasks),
+            ..run.clone()
+        }));
+    }
+    all
+}
+
 /// A verdict with the numbers behind it.
 pub(crate) fn verdict_text(judged: &Judged) -> String {
     let text = judged.verdict.text();
@@ -508,12 +442,16 @@ pub(crate) fn verdict_text(judged: &Judged) -> String {
             judged.found
         );
     }
-    let spread = if judged.within_spread() {
-        " (by less than the runs differ)"
-    } else {
-        ""
-    };
-    format!("{text}{spread}: {}", judged.found)
+    format!("{text}{}: {}", leaning(judged), judged.found)
+}
+
+/// On which side the medians of an undecided claim are.
+pub(crate) fn leaning(judged: &Judged) -> &'static str {
+    match (judged.verdict, judged.as_claimed) {
+        (Verdict::Undecided, true) => " (the medians are as claimed)",
+        (Verdict::Undecided, false) => " (the medians are not as claimed)",
+        _ => "",
+    }
 }
 
 /// Counts in words.
@@ -522,144 +460,4 @@ pub(crate) fn counts_text(counts: &Counts) -> String {
         .iter()
         .map(|(name, count)| format!("{name} {}", short(*count)));
     texts.collect::<Vec<_>>().join(", ")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::catalogue::figures;
-    use super::super::html_page::page;
-    use super::super::svg_chart::escaped;
-    use super::*;
-
-    const THREADS: [u16; 9] = [1, 2, 4, 8, 10, 16, 24, 64, 256];
-
-    /// Two runs of each point of a figure, which differ by a fraction.
-    fn measured(
-        figure: &'static Figure,
-        value: fn(usize, u16) -> f64,
-        part: f64,
-        met_locks: u64,
-    ) -> Outcome {
-        let mut runs = Vec::new();
-        for (at, line) in figure.line_names().into_iter().enumerate() {
-            for threads in THREADS {
-                for round in [1, 2] {
-                    let value = value(at, threads) * (1.0 + part * f64::from(round));
-                    runs.push(RunRow {
-                        line,
-                        threads,
-                        tasks: Some(threads),
-                        second: Some(threads),
-                        percentile: Some(threads),
-                        operations_per_second: Some(value),
-                        latency_ns: Some(value),
-                        mean_rtt_ms: Some(value / 1e3),
-                        leader_cpu_percent: Some(value.sqrt()),
-                        groups_on_their_way: Some(2.0),
-                        round,
-                        committed: Some(100_000),
-                        relative_seconds: Some(value),
-                        relative_iops: Some(value),
-                        cpu_percent: Some(value.sqrt()),
-                        tps: Some(value),
-                        paper_abort_rate: Some(value / 1e6),
-                        cas_misses: Some(value as u64),
-                        met_locks: Some(met_locks),
-                        failed_locks: Some(0),
-                        flushes: Some(7),
-                        ..RunRow::default()
-                    });
-                }
-            }
-        }
-        let circumstances = Circumstances {
-            machine: Machine {
-                cores: 256,
-                cpu: "one".to_owned(),
-                disk: "one".to_owned(),
-                kernel: "one".to_owned(),
-            },
-            device: "file".to_owned(),
-            length: "100000 transactions".to_owned(),
-            repeat: 2,
-            command: "namiki-bench figure".to_owned(),
-            unlike_paper: None,
-        };
-        Outcome::of(figure, circumstances, &runs)
-    }
-
-    /// Orders that the papers do not claim, and runs that differ by more than their medians.
-    #[test]
-    fn only_claims_that_fail_have_a_paragraph() {
-        let orders: [fn(usize, u16) -> f64; 4] = [
-            |line, threads| 1000.0 * (line + 1) as f64 * f64::from(threads),
-            |line, threads| 1e6 / (line + 1) as f64 / f64::from(threads),
-            |line, _| 1000.0 + line as f64,
-            |_, _| 1000.0,
-        ];
-        let (mut known, mut undecided, mut unknown) = (0, 0, 0);
-        for figure in figures() {
-            for order in orders {
-                for part in [0.001, 0.3] {
-                    let outcome = measured(figure, order, part, 0);
-                    let text = outcome.text();
-                    for (claim, judged) in &outcome.judged {
-                        let why = outcome.why_not(claim, judged);
-                        let expected = judged.verdict == Verdict::DoesNotHold;
-                        assert_eq!(why.is_some(), expected, "{judged:?}");
-                        let Some(why) = why else { continue };
-                        assert!(text.contains(&format!("    why: {why}\n")), "{text}");
-                        assert!(!outcome.beside(claim, judged).is_empty());
-                        let reason = claim.why_not.as_ref();
-                        known += usize::from(reason.is_some_and(|it| why.contains(it.text)));
-                        undecided += usize::from(judged.within_spread());
-                        unknown += usize::from(why == NO_REASON);
-                    }
-                    let rows = outcome.claim_rows();
-                    let whys = rows.iter().filter_map(|row| row.why_not.clone());
-                    let whys: Vec<String> = whys.collect();
-                    let page = page(&[outcome], 0, "");
-                    assert!(whys.iter().all(|why| page.contains(&escaped(why))));
-                }
-            }
-        }
-        assert!(known > 0 && undecided > 0 && unknown > 0);
-    }
-
-    /// If one in ten commits meets a lock, the text must not say that few do.
-    #[test]
-    fn a_reason_is_not_given_where_counts_speak_against_it() {
-        let slowest: fn(usize, u16) -> f64 =
-            |line, threads| 1000.0 * (line + 1) as f64 * f64::from(threads);
-        let mut all = figures();
-        let seven = all.find(|figure| figure.slug() == "tictoc-pwal-7").unwrap();
-        for (met_locks, said) in [(10, true), (10_000, false)] {
-            let outcome = measured(seven, slowest, 0.001, met_locks);
-            let text = outcome.text();
-            assert!(text.contains("    does not hold here: "), "{text}");
-            assert_eq!(text.contains("at most one in a hundred"), said, "{text}");
-            assert_eq!(text.contains(NO_REASON), !said, "{text}");
-        }
-    }
-
-    #[test]
-    fn one_run_of_each_point_is_not_judged() {
-        let mut all = figures();
-        let seven = all.find(|figure| figure.slug() == "tictoc-pwal-7").unwrap();
-        let twice = measured(seven, |line, _| 1000.0 + line as f64, 0.001, 0);
-        let runs = twice.runs.iter().filter(|run| run.round == 1);
-        let once: Vec<RunRow> = runs.cloned().collect();
-        let once = Outcome::of(seven, twice.circumstances.clone(), &once);
-        let text = once.text();
-        assert!(
-            text.contains("    not judged (a point has one run"),
-            "{text}"
-        );
-        assert!(!text.contains("    holds"), "{text}");
-        assert!(!text.contains("    does not hold"), "{text}");
-        let rows = once.claim_rows();
-        assert!(rows.iter().all(|row| row.verdict == Verdict::NotJudged));
-        let page = page(&[once], 0, "");
-        assert!(page.contains("<span class=\"verdict\">not judged</span>"));
-    }
 }

@@ -20,7 +20,8 @@ const QUICK_TASKS: &[u16] = &[1, 4];
 pub(crate) struct QueryPoint {
     pub(crate) line: &'static str,
     pub(crate) threads: u16,
-    pub(crate) tasks: u16,
+    /// `None` if the executor chooses.
+    pub(crate) tasks: Option<u16>,
     /// Whether other points are relative to this one.
     pub(crate) is_ordered: bool,
 }
@@ -80,10 +81,11 @@ pub(crate) fn query_points(sweep: Sweep, figures: &[&Figure], asked: Asked<'_>) 
     for (threads, tasks) in executions {
         for line in figures.iter().flat_map(|figure| figure.lines) {
             let (threads, tasks) = match line.work {
-                Work::OrderedQuery => (1, 1),
+                Work::OrderedQuery => (1, Some(1)),
                 Work::Query(QueryThreads::One) if asked.is_emulated => continue,
-                Work::Query(QueryThreads::One) => (1, tasks),
-                Work::Query(QueryThreads::All) => (threads, tasks),
+                Work::Query(QueryThreads::One) => (1, Some(tasks)),
+                Work::Query(QueryThreads::All) => (threads, Some(tasks)),
+                Work::Query(QueryThreads::AllAdaptive) => (threads, None),
                 Work::Transactions { .. }
                 | Work::LogWrites { .. }
                 | Work::Cluster(_)
@@ -120,14 +122,16 @@ impl QueryPoint {
             Execution {
                 mode: Mode::OutOfOrder,
                 threads: self.threads.into(),
-                degree: Degree::Fixed(self.tasks.into()),
+                degree: self
+                    .tasks
+                    .map_or(Degree::Adaptive, |tasks| Degree::Fixed(tasks.into())),
                 resident_percent: 0,
                 window_tasks: 0,
             }
         };
         let row = queries.borrow_mut().run(how, machine, round)?;
         Ok(RunRow {
-            tasks: Some(self.tasks),
+            tasks: self.tasks,
             workload: Some(row.query),
             device: row.device,
             records: Some(row.rows),
@@ -150,6 +154,7 @@ mod tests {
     use super::super::definition::Runs;
     use super::*;
 
+    /// 0 tasks are those that the executor chooses.
     fn points(number: u16, asked: Asked<'_>) -> Vec<(&'static str, u16, u16)> {
         let mut all = figures();
         let figure = all.find(|figure| figure.paper == "oode" && figure.number == number);
@@ -160,7 +165,7 @@ mod tests {
         let points = query_points(sweep, &[figure], asked);
         points
             .iter()
-            .map(|point| (point.line, point.threads, point.tasks))
+            .map(|point| (point.line, point.threads, point.tasks.unwrap_or(0)))
             .collect()
     }
 
@@ -174,7 +179,7 @@ mod tests {
 
     #[test]
     fn ordered_execution_comes_first_and_once() {
-        for (number, count) in [(2, 1 + 5), (6, 1 + 9 + 9)] {
+        for (number, count) in [(2, 1 + 5), (6, 1 + 9 + 9 + 1), (9, 1 + 9 + 9)] {
             let points = points(number, DISK);
             assert_eq!(points.len(), count);
             assert_eq!(points[0], ("ordered execution", 1, 1));
@@ -214,5 +219,10 @@ mod tests {
         );
         let tasks = points(7, given);
         assert!(tasks.contains(&("out of order", 1, 8)) && tasks.contains(&("out of order", 1, 2)));
+        let adaptive = tasks.iter().filter(|(_, _, tasks)| *tasks == 0);
+        assert_eq!(
+            adaptive.collect::<Vec<_>>(),
+            [&("out of order, adaptive", 1, 0)]
+        );
     }
 }

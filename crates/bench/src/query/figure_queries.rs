@@ -14,6 +14,7 @@ use super::tpch_directory::TpchDirectory;
 use crate::args::TimedArgs;
 use crate::device_choice::Device;
 use crate::error::BenchError;
+use crate::result_writer::number_text;
 use crate::run_folder::{Place, Scratch};
 
 /// The parameters of figures.
@@ -73,10 +74,11 @@ impl FigureQueries {
 
     /// A description of the query's size.
     pub(crate) fn describe(&self) -> String {
+        let customers = self.session.directory.rows_in("customer") as f64;
         format!(
-            "{} of {} customers",
-            self.selectivity,
-            self.session.directory.rows_in("customer")
+            "{} % of {} customers",
+            number_text(self.selectivity.part() * 100.0),
+            number_text(customers)
         )
     }
 

@@ -78,6 +78,11 @@ impl Selectivity {
         }
     }
 
+    /// The fraction of all customers.
+    pub(crate) fn part(self) -> f64 {
+        self.part
+    }
+
     /// Moves the bound of a plan that reads one range of an index on customers, as the paper's
     /// does. `None` if the plan has no such bound.
     pub(crate) fn applied(self, mut plan: Plan) -> Option<Plan> {

@@ -192,7 +192,7 @@ const BW_IS_SLOWEST_LOCK_FREE: Claim = Claim::new(
 );
 
 const SIZES: &str = "The paper runs 10,000,000 operations over 1,000,000 keys that were loaded before. Here a run has \
-    2,000,000 operations unless --seconds says otherwise, over as many keys.";
+    {operations}, over {records} keys.";
 const DRAWN: &str = "The paper does not give the skew of its figures. Here keys are drawn uniformly, and are \
     consecutive numbers of 8 bytes.";
 const OURS: &str = "All five indexes are those of this repository. The paper has Masstree and the OpenBw-Tree from their \

@@ -65,6 +65,7 @@ mod tests {
                         | Statement::Over(line, ..)
                         | Statement::Crosses(line, ..) => known(&[line]),
                         Statement::Ratio(upper, lower, ..)
+                        | Statement::NotAbove(upper, lower, ..)
                         | Statement::RatioShrinks(upper, lower, ..)
                         | Statement::RatioOfPeaks(upper, lower, ..) => known(&[upper, lower]),
                         Statement::RatiosShrink(pairs, ..) => {

@@ -146,8 +146,7 @@ const BY_WORKERS: &[Line] = &[
 
 const ONE_MACHINE: &str = "Five processes on this machine, with the clients beside them, share its processors and its disk. In the paper \
     each node has a machine with 32 processors and a disk of its own.";
-const LOAD: &str = "The paper does not say how many transactions are in flight. Here 16 groups are; of groups of one, 512, and 128 where \
-    a worker has one group on its way. The mean round trip is what is in flight, divided by the throughput.";
+const LOAD: &str = "The paper does not say how many transactions are in flight. Here there are {in_flight}. The mean round trip is what is in flight, divided by the throughput.";
 const GROUP_OF_CLIENT: &str = "GrpSize is the size of a client's group, and the most that a worker puts into one of the log. A client's \
     group is spread over all workers, and a worker without other work does not wait for its group to fill.";
 const ONE_ON_ITS_WAY: &str = "In the paper a worker's groups follow each other: about 16 ms pass for each with distances (§4.4). Here a worker \

@@ -118,8 +118,8 @@ const fn flat(line: &'static str, from: u16) -> Statement {
 
 const SAME_ON_ANY: &str = "The paper has this figure once for a machine of 24 cores and once for one of 64 \
     (256 threads); here both are made on the machine at hand.";
-const RECORDS: &str = "The paper does not say how many records there are. Here there are a million, \
-    drawn uniformly, unless --records says otherwise.";
+const RECORDS: &str = "The paper does not say how many records there are. Here there are {records}, \
+    drawn uniformly.";
 const NOTES: &[&str] = &[SAME_ON_ANY, RECORDS];
 const FAILED_LOCKS_ABORT: &str = "In the paper, a transaction whose validation fails to get a lock has aborted \
     (Algorithm 3, line 7). Here it releases its locks and tries them again, a limited number of times. What is \

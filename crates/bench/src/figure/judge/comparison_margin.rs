@@ -41,14 +41,25 @@ impl Doubt {
         }
     }
 
-    /// The reason why a failed claim is inconclusive.
-    pub(crate) fn why_not(self) -> String {
-        if self.spread_percent == 0.0 {
+    /// Whether the runs of a side differ at all.
+    pub(super) fn varies(self) -> bool {
+        self.spread_percent > 0.0
+    }
+
+    /// The reason why a claim is undecided, or fails by nothing. `as_claimed` says on which side
+    /// the medians are.
+    pub(crate) fn text(self, as_claimed: bool) -> String {
+        if !self.varies() {
             return "What is compared is the same on both sides, in every run.".to_owned();
         }
+        let medians = if as_claimed {
+            "the medians are as claimed, but where runs overlap they are apart by"
+        } else {
+            "where the medians are not as claimed, they miss that by"
+        };
         format!(
-            "The runs do not decide it: where the medians are not as claimed, they miss that by {} % at most, \
-             and what is compared differs by up to {} % from run to run. More runs might decide otherwise.",
+            "The runs do not decide it: {medians} {} % at most, and what is compared differs by up to {} % from run \
+             to run. More runs might decide.",
             short(self.apart_percent),
             short(self.spread_percent)
         )
@@ -72,8 +83,9 @@ mod tests {
     fn differences_are_parts_of_the_larger_side() {
         let doubt = Doubt::between(spread(90.0, 95.0, 105.0), spread(80.0, 100.0, 110.0));
         assert_eq!((doubt.apart_percent, doubt.spread_percent), (5.0, 30.0));
-        let why = doubt.why_not();
-        assert!(why.contains("by 5.00 % at most"), "{why}");
+        let why = doubt.text(false);
+        assert!(why.contains("miss that by 5.00 % at most"), "{why}");
+        assert!(doubt.text(true).contains("apart by 5.00 % at most"));
         assert!(why.contains("by up to 30.0 %"), "{why}");
         let other = Doubt::between(spread(90.0, 100.0, 100.0), spread(90.0, 90.0, 95.0));
         assert_eq!((other.apart_percent, other.spread_percent), (10.0, 10.0));
@@ -86,6 +98,6 @@ mod tests {
         let doubt = Doubt::between(spread(-1.0, 0.0, 3.0), spread(0.0, 0.0, 4.0));
         assert_eq!((doubt.apart_percent, doubt.spread_percent), (0.0, 100.0));
         let same = Doubt::between(spread(0.0, 0.0, 0.0), spread(0.0, 0.0, 0.0));
-        assert!(same.why_not().contains("the same on both sides"));
+        assert!(same.text(false).contains("the same on both sides"));
     }
 }

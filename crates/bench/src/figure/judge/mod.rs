@@ -33,6 +33,9 @@ pub(crate) enum Verdict {
     Holds,
     #[serde(rename = "does not hold here")]
     DoesNotHold,
+    /// The runs differ by more than what decides: more of them might turn the order round.
+    #[serde(rename = "undecided")]
+    Undecided,
     #[serde(rename = "not testable here")]
     NotTestable,
     #[serde(rename = "not judged")]
@@ -40,11 +43,21 @@ pub(crate) enum Verdict {
 }
 
 impl Verdict {
+    /// All of them, in the order of tables.
+    pub(crate) const ALL: [Self; 5] = [
+        Self::Holds,
+        Self::DoesNotHold,
+        Self::Undecided,
+        Self::NotTestable,
+        Self::NotJudged,
+    ];
+
     /// The verdict for readers.
     pub(crate) fn text(self) -> &'static str {
         match self {
             Self::Holds => "holds",
             Self::DoesNotHold => "does not hold here",
+            Self::Undecided => "undecided",
             Self::NotTestable => "not testable here",
             Self::NotJudged => "not judged",
         }
@@ -57,14 +70,16 @@ pub(crate) struct Judged {
     pub(crate) verdict: Verdict,
     /// The decisive numbers, or the missing requirements.
     pub(crate) found: String,
-    /// Present if runs of decisive points overlap: more runs might change the verdict.
+    /// Whether the medians are as claimed, whatever the runs say about them.
+    pub(crate) as_claimed: bool,
+    /// Present if runs of decisive points overlap.
     pub(crate) doubt: Option<Doubt>,
 }
 
 impl Judged {
     /// Whether the decisive difference is within the variation of the runs.
     pub(crate) fn within_spread(&self) -> bool {
-        self.doubt.is_some()
+        self.verdict == Verdict::Undecided
     }
 
     /// The verdict on a claim without the required cores, threads or keys.
@@ -72,6 +87,7 @@ impl Judged {
         Self {
             verdict: Verdict::NotTestable,
             found,
+            as_claimed: false,
             doubt: None,
         }
     }
@@ -324,14 +340,15 @@ impl Evidence {
     }
 
     fn judged(self) -> Judged {
+        let holds = self.comparisons.iter().all(|made| made.as_claimed);
         if self.comparisons.iter().any(|made| made.runs < RUNS_MIN) {
             return Judged {
                 verdict: Verdict::NotJudged,
                 found: self.texts.join("; "),
+                as_claimed: holds,
                 doubt: None,
             };
         }
-        let holds = self.comparisons.iter().all(|made| made.as_claimed);
         let deciding = self
             .comparisons
             .iter()
@@ -345,13 +362,15 @@ impl Evidence {
         };
         let doubts = doubts.into_iter().flatten();
         let doubt = doubts.reduce(Doubt::or_more).filter(|_| in_doubt);
+        let verdict = match (doubt, holds) {
+            (Some(doubt), _) if doubt.varies() => Verdict::Undecided,
+            (_, true) => Verdict::Holds,
+            (_, false) => Verdict::DoesNotHold,
+        };
         Judged {
-            verdict: if holds {
-                Verdict::Holds
-            } else {
-                Verdict::DoesNotHold
-            },
+            verdict,
             found: self.texts.join("; "),
+            as_claimed: holds,
             doubt,
         }
     }

@@ -26,6 +26,16 @@ impl Evidence {
                 })
             }
             Statement::Among(line, others, at) => self.among(line, others, at, points),
+            Statement::NotAbove(line, limit, at) => {
+                let threads = threads_at(at, points)?;
+                let (own, most) = (
+                    point(line, threads, points)?,
+                    point(limit, threads, points)?,
+                );
+                self.at_most(own, most.times(FLAT));
+                self.side_by_side(threads, vec![(line, own), (limit, most)]);
+                Ok(())
+            }
             Statement::Order(highest_first, at) => {
                 self.order(highest_first, threads_at(at, points)?, points)
             }

@@ -83,6 +83,30 @@ fn the_lowest_is_below_every_other() {
     );
 }
 
+/// For example, no failed CAS with one log and with the other.
+#[test]
+fn equal_counts_in_every_run_are_decided() {
+    let zero = || Spread::of(vec![0.0, 0.0]).unwrap();
+    let points = Points::new(1, vec![UP, DOWN], vec![(UP, 1, zero()), (DOWN, 1, zero())]);
+    let statements: [&'static [Statement]; 2] = [
+        &[Statement::Order(&[UP, DOWN], At::Fewest)],
+        &[Statement::NotAbove(UP, DOWN, At::Fewest)],
+    ];
+    let verdicts = statements.map(|one| judge(&claim(1, one), &points).verdict);
+    assert_eq!(verdicts, [Verdict::DoesNotHold, Verdict::Holds]);
+}
+
+#[test]
+fn a_tenth_above_is_not_above() {
+    decided(
+        &[
+            Statement::NotAbove(FLAT_LINE, UP, At::Threads(2)),
+            Statement::NotAbove(DOWN, UP, At::Cores),
+        ],
+        &[Statement::NotAbove(UP, DOWN, At::Cores)],
+    );
+}
+
 #[test]
 fn an_order_is_one_above_the_next() {
     decided(
@@ -270,21 +294,22 @@ fn what_was_not_measured_decides_nothing() {
     assert_eq!(judge(&grows, &alone).verdict, Verdict::NotTestable);
 }
 
-/// A claim that holds is in doubt if any of its comparisons is. A claim that fails is in doubt only
-/// if nothing clear contradicts it.
+/// A claim that holds is undecided if any of its comparisons is. A claim that fails is undecided
+/// only if nothing clear contradicts it.
 #[test]
-fn runs_that_overlap_are_named() {
+fn runs_that_overlap_decide_nothing() {
     let wide = |low, high| Spread::of(vec![low, high]).unwrap();
     let one = vec![(UP, 1, wide(9.0, 13.0)), (FLAT_LINE, 1, wide(8.0, 12.0))];
     let points = Points::new(1, vec![UP, FLAT_LINE], one);
     let order = |highest_first| Statement::Order(highest_first, At::Fewest);
-    for (highest_first, verdict) in [
-        (&[UP, FLAT_LINE], Verdict::Holds),
-        (&[FLAT_LINE, UP], Verdict::DoesNotHold),
-    ] {
+    for (highest_first, as_claimed) in [(&[UP, FLAT_LINE], true), (&[FLAT_LINE, UP], false)] {
         let statements: &'static [Statement] = Box::leak(Box::new([order(highest_first)]));
         let judged = judge(&claim(1, statements), &points);
-        assert_eq!((judged.verdict, judged.within_spread()), (verdict, true));
+        assert_eq!(judged.verdict, Verdict::Undecided);
+        assert_eq!(
+            (judged.as_claimed, judged.within_spread()),
+            (as_claimed, true)
+        );
     }
     let clear = claim(1, &[Statement::Highest(&[UP], At::Cores)]);
     assert!(!judge(&clear, &self::points()).within_spread());
