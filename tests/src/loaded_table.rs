@@ -6,7 +6,7 @@ use std::convert::Infallible;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use namiki::files::{ImageTable, Manifest, SegmentFile, image_dir};
+use namiki::files::{LoadedTable, Manifest, SegmentFile, image_dir};
 use namiki::query::{Column, ColumnType, Datum, Schema};
 use namiki::{Database, LoadError, LoadOptions, NewTable};
 use namiki_data::columns::{key_codec, row_codec};
@@ -71,12 +71,12 @@ pub fn sound(
 ///
 /// # Errors
 /// The error of the load.
-pub fn load(db: &Database, count: u64) -> Result<ImageTable, LoadError> {
+pub fn load(db: &Database, count: u64) -> Result<LoadedTable, LoadError> {
     let options = LoadOptions::default().sort_bytes(1);
     db.load_sorted_with(&parts(), sound(rows(count)), &options)
 }
 
-/// The files in the image directory; empty if the directory does not exist.
+/// The files in the folder `image`; empty if there is no such folder.
 #[must_use]
 pub fn image_files(disk: &SimDisk) -> Vec<PathBuf> {
     let files = disk.list(&image_dir(Path::new(DIR))).unwrap_or_default();
@@ -87,11 +87,11 @@ pub fn image_files(disk: &SimDisk) -> Vec<PathBuf> {
 /// Returns the mismatch, if there is one. A file that the manifest does not name is a mismatch,
 /// too.
 #[must_use]
-pub fn wrong_image(disk: &SimDisk, expected: Option<u64>) -> Option<String> {
+pub fn wrong_loaded_table(disk: &SimDisk, expected: Option<u64>) -> Option<String> {
     let manifest = Manifest::read(disk, Path::new(DIR)).unwrap().unwrap();
-    let tables = &manifest.image.tables;
+    let tables = &manifest.loaded_tables.tables;
     let named: Vec<PathBuf> = manifest
-        .image
+        .loaded_tables
         .segments()
         .map(|segment| segment.file.path_of_named(disk, Path::new(DIR)))
         .collect();

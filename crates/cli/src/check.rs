@@ -32,7 +32,7 @@ use namiki_terminal::number_format::{bytes, counted, grouped, name};
 use namiki_terminal::time_of_day::utc;
 use namiki_terminal::{interrupt, standard_output};
 
-use crate::check_image::check_image;
+use crate::check_segments::check_segments;
 use crate::failure::Failure;
 use crate::lsn_set::LsnSet;
 use crate::progress::Progress;
@@ -86,7 +86,7 @@ fn check(dir: &Path, out: &mut impl Write) -> Result<(), Failure> {
     let (list, survey) = read_image(&**disk, dir, manifest)?;
     let (mut sum, mut verified) = (Sum::default(), BTreeSet::new());
     check_log(&directory, manifest, &mut sum, out)?;
-    let image_bytes = check_image(disk, dir, manifest, list.as_ref(), &mut verified, out)?;
+    let segment_bytes = check_segments(disk, dir, manifest, list.as_ref(), &mut verified, out)?;
     let earlier = match &manifest.backup {
         Some(_) => earlier_backups(&**disk, dir)?,
         None => Vec::new(),
@@ -104,13 +104,13 @@ fn check(dir: &Path, out: &mut impl Write) -> Result<(), Failure> {
     for earlier in earlier {
         check_earlier(&directory, dir, &earlier, &mut verified, out)?;
     }
-    let image = match image_bytes {
+    let segments = match segment_bytes {
         0 => String::new(),
-        image_bytes => format!(", {} of image", bytes(image_bytes)),
+        segment_bytes => format!(", {} of segments", bytes(segment_bytes)),
     };
     writeln!(
         out,
-        "sound: {} with {} and {}, {} of log{image}; every checksum holds",
+        "sound: {} with {} and {}, {} of log{segments}; every checksum holds",
         counted(sum.frames, "frame"),
         counted(sum.commits, "commit"),
         counted(sum.changes, "change"),
@@ -148,7 +148,7 @@ fn check_earlier(
     let list = earlier.list(&**disk, dir)?;
     let (mut sum, mut quiet) = (Sum::default(), std::io::sink());
     check_log(directory, manifest, &mut sum, &mut quiet)?;
-    check_image(disk, dir, manifest, list.as_ref(), verified, &mut quiet)?;
+    check_segments(disk, dir, manifest, list.as_ref(), verified, &mut quiet)?;
     let Some(mark) = &manifest.backup else {
         return Ok(());
     };
@@ -479,7 +479,7 @@ impl Stream<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use namiki::files::TableImage;
+    use namiki::files::LoadedTables;
     use namiki::{Generation, ProtocolSpec, TableInfo};
     use namiki_log::{Entry, GenerationEnd, Group, Log, LogConfig, SequencerKind, StreamReader};
     use namiki_platform::disk::SyncedDisk;
@@ -595,7 +595,7 @@ mod tests {
             generations: vec![info.clone()],
             next_generation: Generation(2),
             oldest_generation: Generation(0),
-            image: TableImage::default(),
+            loaded_tables: LoadedTables::default(),
             image_list: None,
             points_from: Stamp(0),
             branch: String::new(),

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, ValueEnum};
-use namiki::files::{Change, Changes, Image, ImageTable, Manifest, Operation, unknown_table};
+use namiki::files::{Change, Changes, Image, LoadedTable, Manifest, Operation, unknown_table};
 use namiki::{Epoch, Generation, Lsn, RestorePoint, TableId, TableInfo, WorkerId};
 use namiki_log::{CutRule, Frame, FrameHeader, GenerationInfo, LogRecord, Records};
 use namiki_terminal::number_format::{counted, grouped, hex, name};
@@ -15,7 +15,7 @@ use namiki_terminal::time_of_day::utc;
 use namiki_terminal::{interrupt, standard_output};
 use serde::Serialize;
 
-use crate::check_image::describe;
+use crate::check_segments::describe;
 use crate::failure::{Failure, usage};
 use crate::read_only_directory::Directory;
 use crate::typed::{TableTypes, read_key, read_value};
@@ -126,7 +126,7 @@ fn all(
     dump: &mut Dump<'_, impl Write>,
 ) -> Result<(), Failure> {
     if arguments.generation.is_none() && arguments.stream.is_none() {
-        for table in &manifest.image.tables {
+        for table in &manifest.loaded_tables.tables {
             dump.loaded(table)?;
         }
     }
@@ -301,7 +301,7 @@ impl<'a, W: Write> Dump<'a, W> {
         .map_err(Failure::output)
     }
 
-    fn loaded(&mut self, table: &ImageTable) -> Result<(), Failure> {
+    fn loaded(&mut self, table: &LoadedTable) -> Result<(), Failure> {
         let json = Line::Loaded {
             table: &table.name,
             rows: table.rows,

@@ -169,7 +169,7 @@ pub(crate) enum Failure {
         #[source]
         source: PlanTextError,
     },
-    /// A segment of the image is damaged.
+    /// A data segment is damaged.
     #[error(transparent)]
     Segment(#[from] SegmentError),
     /// A row's page is sound, but the row does not fit its table.

@@ -10,7 +10,7 @@
 //! | `typed/` | keys and values by the names of their types: what `tables/`, `transfer/` and `dump_log.rs` show |
 //! | `opening.rs` | opens a database, and shows the progress of its recovery |
 //! | `load/` | fills a database with a known data set: TPC-H |
-//! | `check_image.rs` | the part of `check` for segments |
+//! | `check_segments.rs` | the part of `check` for segments |
 //! | `dump_log.rs` | prints a log, decoded |
 //! | `query/` | runs a plan over tables, in segments and in memory |
 //! | `read_only_directory.rs` | read-only access to a directory, for `check` and `dump-log` |
@@ -22,8 +22,8 @@
 
 mod backup;
 mod check;
-mod check_image;
 mod check_runs;
+mod check_segments;
 mod companion;
 mod demo;
 mod dump_log;

@@ -341,7 +341,7 @@ pub enum Error {
         "table {table:?} lies in segments, as it was loaded: it takes no transactions here, and cannot be cleared; read it in a \
          view or with a query, or drop it and load it again"
     )]
-    TableInImage {
+    TableInSegments {
         /// The table's name.
         table: String,
     },

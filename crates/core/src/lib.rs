@@ -55,7 +55,8 @@
 //!   commit        the one commit path, epochs, views, tickets
 //!   txn           a transaction: reads, writes, savepoints
 //!   catalogue     the manifest and the table journal
-//!   image         tables in segment files: written by checkpoints and loads, and read back
+//!   image         the image: written by checkpoints, and read back
+//!   loaded_tables tables that a load writes into segments
 //!   recovery      replaying the log, loading the image
 //!   live          what the parts of an open database share
 //!   backup        copying a database
@@ -88,6 +89,7 @@ mod error;
 mod events;
 mod image;
 mod live;
+mod loaded_tables;
 mod open;
 mod open_error;
 mod protocol_spec;
@@ -121,8 +123,8 @@ pub use commit::ticket::{Acknowledged, Ticket};
 pub use commit::views::ViewStats;
 pub use concurrency::cc::faults;
 pub use error::{Conflict, Error, OpenError};
-pub use image::loaded_tables::load_error::LoadError;
-pub use image::loaded_tables::table_writer::NewTable;
+pub use loaded_tables::load_error::LoadError;
+pub use loaded_tables::table_writer::NewTable;
 #[doc(hidden)]
 pub use namiki_data::__derive;
 #[cfg(feature = "serde")]
@@ -185,15 +187,16 @@ pub mod disk {
 pub mod files {
     pub use crate::backup::retention::{EarlierBackup, earlier_backups};
     pub use crate::catalogue::backup_mark::{BackupMark, CopiedLog};
-    pub use crate::catalogue::image::{ImageIndex, ImageTable, SegmentFile, TableImage};
     pub use crate::catalogue::image_files::{FileNumber, image_dir};
     pub use crate::catalogue::image_list::{ImageList, ListedRun, ListedTable, NamedList};
+    pub use crate::catalogue::loaded_tables::{LoadedIndex, LoadedTable, LoadedTables};
     pub use crate::catalogue::manifest::{FORMAT, Manifest};
     pub use crate::catalogue::opened_backup::announces_all;
+    pub use crate::catalogue::segment_file::SegmentFile;
     pub use crate::catalogue::table_journal::unknown_table;
     pub use crate::image::leftovers::{ImageSurvey, read_image};
-    pub use crate::image::loaded_tables::index_digests::IndexDigests;
     pub use crate::image::read::run_reader::{RunToRead, RunVisitor, read_run, runs_to_read};
+    pub use crate::loaded_tables::index_digests::IndexDigests;
     pub use crate::wal_format::aries_operation::{Image, Operation};
     pub use crate::wal_format::commit_changes::{Change, Changes};
     pub use crate::wal_format::encoding_primitives::DecodeError;

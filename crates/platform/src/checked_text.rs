@@ -1,7 +1,7 @@
 //! A small text file that says what it is: a line with its kind, its format and a checksum, then the text.
 //!
 //! ```text
-//! namiki-manifest 1 crc32c=1a2b3c4d
+//! namiki-manifest 2 crc32c=1a2b3c4d
 //! { … }
 //! ```
 //! The checksum is CRC-32C of the text without the newline at its end. People can read such a file, and a program sees

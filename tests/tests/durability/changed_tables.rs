@@ -476,7 +476,7 @@ fn every_crash_of_dropping_segments_leaves_all_or_nothing() {
     db.rename_table("others", TABLE).unwrap();
     let refused = db.clear_table(TABLE);
     assert!(
-        matches!(refused, Err(Error::TableInImage { .. })),
+        matches!(refused, Err(Error::TableInSegments { .. })),
         "{refused:?}"
     );
     disk.mark(3);
@@ -521,7 +521,11 @@ fn every_crash_of_dropping_segments_leaves_all_or_nothing() {
             assert!(possible.iter().any(is), "{place}: {found:?}");
             let rows = found.first().map(|(_, rows)| *rows);
             if found.first().is_none_or(|(name, _)| name == TABLE) {
-                assert_eq!(loaded_table::wrong_image(&image, rows), None, "{place}");
+                assert_eq!(
+                    loaded_table::wrong_loaded_table(&image, rows),
+                    None,
+                    "{place}"
+                );
             }
         }
     }

@@ -146,7 +146,8 @@ fn a_manifest_of_another_format_is_no_damaged_one() {
     let text = String::from_utf8(bytes.clone()).unwrap();
     let open = || builder("TT(NLR)+PWAL(1)", &disk).open("/db");
 
-    disk.replace(path, text.replacen(" 1 ", " 9 ", 1).as_bytes())
+    let known = format!(" {} ", namiki::files::FORMAT);
+    disk.replace(path, text.replacen(&known, " 9 ", 1).as_bytes())
         .unwrap();
     match open().unwrap_err() {
         OpenError::OtherFormat {

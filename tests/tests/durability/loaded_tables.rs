@@ -148,7 +148,7 @@ fn change(db: &Database, model: &mut Model, step: u64) {
 fn assert_no_other_files(disk: &SimDisk, place: &str) {
     let dir = Path::new(DIR);
     let manifest = Manifest::read(disk, dir).unwrap().unwrap();
-    let mut named: Vec<_> = (manifest.image.segments())
+    let mut named: Vec<_> = (manifest.loaded_tables.segments())
         .map(|segment| segment.file.path_of_named(disk, dir))
         .collect();
     if let Some(list) = &manifest.image_list {
@@ -164,7 +164,7 @@ fn assert_no_other_files(disk: &SimDisk, place: &str) {
 
 fn is_in_segments(disk: &SimDisk) -> bool {
     let manifest = Manifest::read(disk, Path::new(DIR)).unwrap().unwrap();
-    !manifest.image.tables.is_empty()
+    !manifest.loaded_tables.tables.is_empty()
 }
 
 #[test]
@@ -516,7 +516,10 @@ fn indexes_and_openings_to_read_leave_tables_in_segments() {
     let db = builder(SPEC, &disk).open_read_only(DIR).unwrap();
     let table = orders(&db);
     let refused = db.transact(|tx| tx.count(&table, ..)).unwrap_err();
-    assert!(matches!(refused, Error::TableInImage { .. }), "{refused:?}");
+    assert!(
+        matches!(refused, Error::TableInSegments { .. }),
+        "{refused:?}"
+    );
     let rows = db.read(|view| view.scan(&table, ..)).unwrap();
     assert!(rows == encoded(&model));
     drop(db);

@@ -13,7 +13,7 @@ use namiki_tests::fixture_contents::{LIVES, LoadedRows, Rows};
 /// The directory written by `namiki-harness fixture`. A change of the formats before the first
 /// release replaces it.
 fn fixture() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/format-1")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/format-2")
 }
 
 /// Checks that the fixture contains what the other tests assume.
@@ -23,7 +23,12 @@ fn the_directory_has_every_part() {
     let manifest = manifest.unwrap().unwrap();
     assert!(manifest.image_list.is_some());
     assert!(!manifest.closed);
-    let loaded: Vec<&str> = manifest.image.tables.iter().map(|it| &*it.name).collect();
+    let loaded: Vec<&str> = manifest
+        .loaded_tables
+        .tables
+        .iter()
+        .map(|it| &*it.name)
+        .collect();
     assert_eq!(loaded, ["nations"]);
     let with_columns = manifest.tables.iter().filter(|it| it.columns().is_some());
     let with_columns: Vec<&str> = with_columns.map(|it| &*it.name).collect();

@@ -4,6 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
+use namiki::files::FORMAT;
 use namiki::{Builder, Generation, OpenError, ProtocolSpec, ReadError, WorkerId};
 use namiki_platform::disk::sim::Loss;
 use namiki_platform::disk::{Disk, SimDisk};
@@ -117,7 +118,7 @@ fn change(disk: &SimDisk, from: &str, to: &str) {
     assert!(body.contains(from), "{body}");
     let body = body.replace(from, to);
     let sum = crc32c::crc32c(body.as_bytes());
-    let text = format!("namiki-manifest 1 crc32c={sum:08x}\n{body}\n");
+    let text = format!("namiki-manifest {FORMAT} crc32c={sum:08x}\n{body}\n");
     disk.replace(Path::new(MANIFEST), text.as_bytes()).unwrap();
 }
 

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use namiki::files::Manifest;
+use namiki::files::{FORMAT, Manifest};
 use namiki::{Builder, Database, OpenError, Value, ValueBytes};
 use namiki_platform::disk::sim::{Fault, Loss, Step};
 use namiki_platform::disk::{Disk, DiskCall, HookedDisk, SimDisk};
@@ -301,7 +301,7 @@ fn a_table_that_is_there_twice_is_damage() {
     closed.tables[0].name = name(2);
     let body = serde_json::to_string(&closed).unwrap();
     let sum = crc32c::crc32c(body.as_bytes());
-    let text = format!("namiki-manifest 1 crc32c={sum:08x}\n{body}\n");
+    let text = format!("namiki-manifest {FORMAT} crc32c={sum:08x}\n{body}\n");
     disk.replace(Path::new(MANIFEST), text.as_bytes()).unwrap();
     disk.replace(Path::new(TABLES), &found.unwrap()).unwrap();
     let error = opening(&disk).open("/db").unwrap_err();

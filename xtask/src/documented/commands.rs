@@ -143,7 +143,7 @@ namiki tables DIR                 which there are
   a table of numbers
 namiki-bench index --tree all \\
     --mix write=100
-namiki-manifest 1 crc32c=1a2b3c4d
+namiki-manifest 2 crc32c=1a2b3c4d
 ```
 
 ```console

@@ -7,7 +7,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use namiki::files::{ImageTable, Manifest, SegmentFile};
+use namiki::files::{LoadedTable, Manifest, SegmentFile};
 use namiki_exec::plan::Plan;
 use namiki_exec::source::{SegmentTable, Source, Table, Tables};
 use namiki_platform::disk::{DirLock, Disk, SlowDisk, WriteMode, lock_to_read, open_best};
@@ -21,7 +21,7 @@ pub(crate) struct TpchDirectory {
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) tables: Tables,
     path: PathBuf,
-    image: Vec<ImageTable>,
+    loaded_tables: Vec<LoadedTable>,
     /// Whether reads bypass the system's page cache.
     is_direct: bool,
     _lock: DirLock,
@@ -49,7 +49,7 @@ impl TpchDirectory {
         }
         let manifest = Manifest::read(&*best, dir).map_err(BenchError::from)?;
         let manifest = manifest.ok_or_else(|| usage("is no database"))?;
-        if manifest.image.tables.is_empty() {
+        if manifest.loaded_tables.tables.is_empty() {
             return Err(usage("has no loaded tables"));
         }
         let disk: Arc<dyn Disk> = match device {
@@ -67,7 +67,7 @@ impl TpchDirectory {
             }
         };
         let mut tables = Tables::new();
-        for table in &manifest.image.tables {
+        for table in &manifest.loaded_tables.tables {
             let open = |segment: &SegmentFile, schema| -> Result<Arc<dyn Source>, BenchError> {
                 let path = segment.file.path(dir);
                 let segment = Segment::open(&disk, &path, segment.id(manifest.identity()))?;
@@ -92,7 +92,7 @@ impl TpchDirectory {
             disk,
             tables,
             path: dir.to_owned(),
-            image: manifest.image.tables,
+            loaded_tables: manifest.loaded_tables.tables,
             is_direct: mode == WriteMode::Direct,
             _lock: lock,
         })
@@ -105,18 +105,18 @@ impl TpchDirectory {
 
     /// Number of rows of a table.
     pub(crate) fn rows_in(&self, name: &str) -> u64 {
-        let table = self.image.iter().find(|table| table.name == name);
+        let table = self.loaded_tables.iter().find(|table| table.name == name);
         table.map_or(0, |table| table.rows)
     }
 
     /// Total number of rows of the tables that a plan names.
     pub(crate) fn rows_of(&self, plan: &Plan) -> u64 {
-        self.image_of(plan).map(|table| table.rows).sum()
+        self.loaded_tables_of(plan).map(|table| table.rows).sum()
     }
 
     /// The files of the tables that a plan names, with all their indexes.
     pub(crate) fn files_of(&self, plan: &Plan) -> Vec<PathBuf> {
-        let segments = self.image_of(plan).flat_map(|table| {
+        let segments = self.loaded_tables_of(plan).flat_map(|table| {
             let indexes = table.indexes.iter().map(|index| &index.segment);
             indexes.chain([&table.segment])
         });
@@ -125,9 +125,9 @@ impl TpchDirectory {
             .collect()
     }
 
-    fn image_of(&self, plan: &Plan) -> impl Iterator<Item = &ImageTable> {
+    fn loaded_tables_of(&self, plan: &Plan) -> impl Iterator<Item = &LoadedTable> {
         let named = plan.tables();
-        self.image
+        self.loaded_tables
             .iter()
             .filter(move |table| named.contains(table.name.as_str()))
     }

@@ -25,9 +25,9 @@ pub(super) fn copy(
             let Ok(mut shown) = shown.lock() else { return };
             let line = || format!("{doing}  {} of log", bytes(at.log_bytes));
             match at.log_bytes {
-                0 => shown.say_of(at.image_bytes, at.image_bytes_total, || {
-                    let total = bytes(at.image_bytes_total);
-                    format!("{doing}  {} of {total} of rows", bytes(at.image_bytes))
+                0 => shown.say_of(at.segment_bytes, at.segment_bytes_total, || {
+                    let total = bytes(at.segment_bytes_total);
+                    format!("{doing}  {} of {total} of rows", bytes(at.segment_bytes))
                 }),
                 _ => shown.say(line),
             }
@@ -65,7 +65,7 @@ pub(super) fn said(did: &str, from: &Path, to: &Path, report: &BackupReport) -> 
         from.display(),
         to.display(),
         report.stamp,
-        bytes(report.image_bytes),
+        bytes(report.segment_bytes),
         counted(report.files_copied, "file"),
         bytes(report.log_bytes),
         report.took.as_secs_f64(),

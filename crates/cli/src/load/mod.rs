@@ -15,7 +15,7 @@ use std::time::Instant;
 
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, Subcommand, ValueEnum};
-use namiki::files::ImageTable;
+use namiki::files::LoadedTable;
 use namiki::query::Datum;
 use namiki::{Database, LoadError, LoadOptions, NewTable};
 use namiki_terminal::number_format::{bytes, counted, grouped};
@@ -131,7 +131,7 @@ fn load_tpch(arguments: &TpchArguments, out: &mut impl Write) -> Result<(), Fail
 fn check_same(
     table: TpchTable,
     definition: &NewTable,
-    found: &ImageTable,
+    found: &LoadedTable,
     arguments: &TpchArguments,
 ) -> Result<(), Failure> {
     let expected = table.row_count(arguments.scale);
@@ -156,7 +156,7 @@ fn check_same(
     )))
 }
 
-fn indexes_of(table: &ImageTable) -> impl Iterator<Item = (&str, &[String])> {
+fn indexes_of(table: &LoadedTable) -> impl Iterator<Item = (&str, &[String])> {
     let indexes = table.indexes.iter();
     indexes.map(|index| (&*index.name, &index.columns[..]))
 }
@@ -166,7 +166,7 @@ fn load_one(
     table: TpchTable,
     definition: &NewTable,
     arguments: &TpchArguments,
-) -> Result<ImageTable, Failure> {
+) -> Result<LoadedTable, Failure> {
     let scale = arguments.scale;
     let line = Arc::new(LoadLine::new(table.row_estimate(scale)));
     let options = LoadOptions::default()
@@ -187,7 +187,7 @@ fn load_made<R: Iterator<Item = Vec<Datum>>>(
     definition: &NewTable,
     options: &LoadOptions,
     made: impl FnOnce() -> R + Send,
-) -> Result<ImageTable, Failure> {
+) -> Result<LoadedTable, Failure> {
     std::thread::scope(|threads| {
         let (sender, rows) = row_batches::channel();
         let maker = std::thread::Builder::new().name(format!("make {}", definition.name()));
@@ -200,7 +200,7 @@ fn load_made<R: Iterator<Item = Vec<Datum>>>(
     })
 }
 
-fn summary(table: &ImageTable, seconds: f64) -> String {
+fn summary(table: &LoadedTable, seconds: f64) -> String {
     let rate = table.rows as f64 / seconds.max(1e-6);
     let indexes = table.indexes.iter().map(|index| {
         let size = bytes(index.segment.len_bytes());
@@ -259,7 +259,7 @@ mod tests {
             tables: Vec::new(),
             sort_mb: 1,
         };
-        let differs = |definition: &NewTable, found: &ImageTable, scale| {
+        let differs = |definition: &NewTable, found: &LoadedTable, scale| {
             let same = check_same(orders, definition, found, &at(scale));
             same.err().map(|error| error.to_string())
         };

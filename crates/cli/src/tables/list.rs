@@ -68,7 +68,7 @@ pub(crate) fn run(arguments: &TablesArguments) -> Result<(), Failure> {
         let manifest = Directory::open(&arguments.dir)?.manifest;
         let in_memory = manifest.tables.iter().map(|info| in_memory(info, None));
         in_memory
-            .chain(manifest.image.tables.iter().map(in_segments))
+            .chain(manifest.loaded_tables.tables.iter().map(in_segments))
             .collect()
     };
     let mut out = BufWriter::new(standard_output());
@@ -110,7 +110,7 @@ fn in_memory(info: &namiki::TableInfo, rows: Option<u64>) -> Line {
     }
 }
 
-fn in_segments(table: &namiki::files::ImageTable) -> Line {
+fn in_segments(table: &namiki::files::LoadedTable) -> Line {
     let columns = |wanted: bool| {
         let columns = table.schema.columns().iter().enumerate();
         let columns = columns.filter(|(at, _)| table.schema.key().contains(at) == wanted);

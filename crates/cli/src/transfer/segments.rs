@@ -16,7 +16,7 @@ use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use namiki::files::{ImageTable, Manifest};
+use namiki::files::{LoadedTable, Manifest};
 use namiki::query::{ColumnType, Datum, Schema, decode_row};
 use namiki::{Database, Direction, LoadOptions, NewTable, Stamp};
 use namiki_platform::ErrorSentence;
@@ -59,7 +59,7 @@ enum Line {
 }
 
 /// Writes a table in segments of the database in `dir`.
-pub(super) fn export(dir: &Path, table: &ImageTable, path: &Path) -> Result<(), Failure> {
+pub(super) fn export(dir: &Path, table: &LoadedTable, path: &Path) -> Result<(), Failure> {
     let disk: Arc<dyn Disk> = Arc::new(ReadOnlyDisk::new());
     let Some(manifest) = Manifest::read(&*disk, dir)? else {
         return Err(Failure::NoDatabase(dir.to_owned()));
@@ -274,7 +274,7 @@ impl SegmentSource {
         let name = header.table;
         let there = db.loaded_tables();
         let same =
-            |it: &&ImageTable| it.name == name && it.rows == rows && it.schema == header.schema;
+            |it: &&LoadedTable| it.name == name && it.rows == rows && it.schema == header.schema;
         if resume && there.iter().any(|it| same(&it)) {
             eprintln!("table {name:?} was there already");
             return Ok(());

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use namiki::Database;
 
-use crate::check_image::load;
+use crate::check_segments::load;
 use crate::program::{everything, has, refuses, said, works};
 
 fn put(dir: &Path, keys: std::ops::Range<u64>) {

@@ -8,7 +8,7 @@ use std::path::Path;
 use namiki::ProtocolSpec;
 use namiki::files::Manifest;
 
-use crate::check_image::load;
+use crate::check_segments::load;
 use crate::command::{SPECS, database, fill, frames, log_file, spec};
 use crate::program::{has, refuses};
 
@@ -110,7 +110,8 @@ fn damage_of_the_manifests_header_and_contents_is_told_apart() {
         let said = said_with_damage(&path, &manifest, at);
         assert!(said.contains(&place), "byte {at}: {said}");
     }
-    fs::write(&manifest, text.replacen(" 1 ", " 99 ", 1)).unwrap();
+    let known = format!(" {} ", namiki::files::FORMAT);
+    fs::write(&manifest, text.replacen(&known, " 99 ", 1)).unwrap();
     assert!(refuses(1, &["check", &path]).contains("format 99"));
     fs::remove_file(&manifest).unwrap();
     let said = refuses(1, &["check", &path]);

@@ -31,7 +31,7 @@ fn said(status: i32, arguments: &[&str]) -> (String, String) {
 
 fn loaded(dir: &Path) -> Vec<String> {
     let manifest = Manifest::read(&SyncedDisk::new(), dir).unwrap();
-    let tables = manifest.map(|manifest| manifest.image.tables);
+    let tables = manifest.map(|manifest| manifest.loaded_tables.tables);
     let tables = tables.unwrap_or_default().into_iter();
     tables.map(|table| table.name).collect()
 }
@@ -53,7 +53,7 @@ fn tables_of_tpch_are_loaded_checked_and_queried() {
         &out,
         "table \"orders\" in segments: 15,000 rows by o_orderkey",
     );
-    has(&out, "of image; every checksum holds");
+    has(&out, "of segments; every checksum holds");
     let (out, _) = said(0, &["dump-log", name]);
     assert!(
         out.starts_with("table \"customer\" in segments: 1,500 rows by c_custkey"),

@@ -2,7 +2,7 @@
 
 mod backup;
 mod causes;
-mod check_image;
+mod check_segments;
 mod command;
 mod companions;
 mod damage;

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use namiki::{Database, Key, ProtocolSpec, Value};
 
-use crate::check_image::load;
+use crate::check_segments::load;
 use crate::command::{SPECS, copy_tree, database, spec};
 use crate::program::{everything, has, refuses, works};
 

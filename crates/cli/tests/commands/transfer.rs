@@ -329,7 +329,7 @@ fn load_columns(dir: &Path, random: &mut Random, with_index: bool) {
 fn segments(dir: &Path) -> Vec<(String, Schema, Vec<String>, Vec<(Vec<u8>, Vec<u8>)>)> {
     let disk: Arc<dyn Disk> = Arc::new(SyncedDisk::new());
     let manifest = Manifest::read(&*disk, dir).unwrap().unwrap();
-    let tables = manifest.image.tables.iter().map(|table| {
+    let tables = manifest.loaded_tables.tables.iter().map(|table| {
         let mut found = Entries::default();
         for segment in
             std::iter::once(&table.segment).chain(table.indexes.iter().map(|it| &it.segment))

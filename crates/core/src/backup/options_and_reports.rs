@@ -12,14 +12,15 @@ use namiki_platform::disk::Disk;
 /// Called periodically while a backup is taken or restored.
 pub type OnBackupProgress = Arc<dyn Fn(BackupProgress) + Send + Sync>;
 
-/// The progress of a backup. Files with rows are copied first, then the log.
+/// The progress of a backup. Data segments, those of loaded tables and of the image, are copied
+/// first, then the log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BackupProgress {
-    /// Bytes of files with rows that were copied.
-    pub image_bytes: u64,
-    /// The total of these bytes, without the files that the backup had already.
-    pub image_bytes_total: u64,
+    /// Bytes of data segments that were copied.
+    pub segment_bytes: u64,
+    /// The total of these bytes, without the segments that the backup had already.
+    pub segment_bytes_total: u64,
     /// Bytes of log that were copied.
     pub log_bytes: u64,
 }
@@ -30,12 +31,12 @@ pub struct BackupProgress {
 pub struct BackupReport {
     /// The backup has exactly the commits with this stamp or a lower one.
     pub stamp: Stamp,
-    /// Files with rows that were copied.
+    /// Data segments that were copied.
     pub files_copied: u64,
-    /// Files with rows that the directory had already.
+    /// Data segments that the directory had already.
     pub files_kept: u64,
-    /// Bytes of files with rows that were copied.
-    pub image_bytes: u64,
+    /// Bytes of data segments that were copied.
+    pub segment_bytes: u64,
     /// Bytes of log that were copied.
     pub log_bytes: u64,
     /// The number of earlier backups that the directory keeps in addition to this one.

@@ -134,8 +134,13 @@ pub(super) fn covers(later: &Manifest, earlier: &Manifest) -> bool {
     let generations = &earlier.generations;
     let last_log = generations.iter().rfind(has_frames).or(generations.last());
     let goes_on_with_points = last_log.is_some_and(|info| info.restore_points);
-    let has_segment = |file| later.image.segments().any(|segment| segment.file == file);
-    let mut segments = earlier.image.segments().map(|segment| segment.file);
+    let has_segment = |file| {
+        later
+            .loaded_tables
+            .segments()
+            .any(|segment| segment.file == file)
+    };
+    let mut segments = earlier.loaded_tables.segments().map(|segment| segment.file);
     let mut tables = earlier.tables.iter();
     later.image_list == earlier.image_list
         && later.points_from == earlier.points_from
@@ -240,7 +245,7 @@ impl NeededFiles {
     ) -> Result<Self, BackupError> {
         let (mut needed, mut lists) = (BTreeSet::new(), BTreeSet::new());
         for backup in earlier {
-            let segments = backup.manifest.image.segments();
+            let segments = backup.manifest.loaded_tables.segments();
             needed.extend(segments.map(|segment| ImageFileName::NewSegment(segment.file)));
             let Some(named) = &backup.manifest.image_list else {
                 continue;

@@ -152,8 +152,8 @@ impl CatalogueFiles {
         change: impl FnOnce(&mut Manifest),
     ) -> Result<(), NotWritten> {
         if matches!(self.journal, Journal::GivenUp) {
-            // The journal's last record may be of a table that was not created, with a name that an
-            // image now has. It would count with a manifest that has as many tables as the journal
+            // The journal's last record may be of a table that was not created, with a name that a
+            // loaded table now has. It would count with a manifest that has as many tables as the journal
             // continues: so the journal is removed before the change.
             self.replace(disk, dir, manifest)?;
             let removed = match disk.remove(&table_journal::path(dir)) {

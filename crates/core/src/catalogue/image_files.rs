@@ -1,7 +1,8 @@
-//! Names of an image's files, and the state of a file that its name expresses.
+//! Names of the files in the folder `image`, those of loaded tables and those of the image, and the
+//! state of a file that its name expresses.
 //!
 //! ```text
-//!   tables that were loaded into segments                    tables in memory, by a checkpoint
+//!   loaded tables                                            the image of the tables in memory, by a checkpoint
 //!
 //!   00000003.new ── the manifest names it ──► 00000003.seg   00000004.rows   00000005.rows   sorted rows
 //!    a load is under way, or did not end       the table      00000006.list.new ── the manifest names it ──► 00000006.list
@@ -25,7 +26,7 @@
 //!   two, is renamed then. (If the renaming itself fails, the load is acknowledged nevertheless,
 //!   because the manifest names the file; until an opening has renamed it, the file does not reveal
 //!   an older manifest in place of the right one.)
-//! - I5. A `.seg` file that the manifest does not name shows that the manifest is older than the image: it is never
+//! - I5. A `.seg` file that the manifest does not name shows that the manifest is older than the table: it is never
 //!   removed, and the database is not opened.
 //! - I6. The segment of a dropped table gets its first name back, durably, before the manifest is
 //!   replaced by one that does not name it. A crash before that leaves the table as it was, and
@@ -52,7 +53,7 @@ const NEW_LIST: &str = ".list.new";
 /// The ending of the name of a run of rows.
 const ROWS: &str = ".rows";
 
-/// The number of a file of the image: its names are made of it.
+/// The number of a file in the folder `image`: its names are made of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct FileNumber(pub u32);
@@ -129,6 +130,21 @@ impl FileNumber {
         // One name for each number.
         (number.named(Path::new(""), ending).file_name() == path.file_name()).then_some(number)
     }
+
+    /// The number of the segment to which the sorted run of a load with this name belongs. The run's
+    /// name is that of the segment's file, with a number and `run` in place of its ending. `None`
+    /// for any other name.
+    pub(crate) fn of_sort_run(path: &Path) -> Option<Self> {
+        let name = path.file_name()?.to_str()?;
+        let mut parts = name.split('.');
+        let (file, number, ending) = (parts.next()?, parts.next()?, parts.next()?);
+        let is_number = |part: &str| !part.is_empty() && part.bytes().all(|it| it.is_ascii_digit());
+        let is_run = file.len() >= 8 && is_number(file) && is_number(number) && ending == "run";
+        (is_run && parts.next().is_none())
+            .then(|| file.parse().ok())
+            .flatten()
+            .map(Self)
+    }
 }
 
 /// The lasting name, unless only the first one leads to a file.
@@ -145,7 +161,7 @@ fn whichever_is_there(disk: &dyn Disk, lasting: PathBuf, first: PathBuf) -> Path
 }
 
 impl ImageFileName {
-    /// Parses a file's name; `None` if it is not the name of an image's file.
+    /// Parses a file's name; `None` if it is not the name of a segment, an image list or a run.
     pub(crate) fn of(path: &Path) -> Option<Self> {
         let kinds: [(&str, fn(FileNumber) -> Self); 5] = [
             (LASTING, Self::Segment),
@@ -189,7 +205,7 @@ impl ImageFileName {
     }
 }
 
-/// The path of a directory's image.
+/// The path of a directory's folder `image`, with the files of loaded tables and of the image.
 #[must_use]
 pub fn image_dir(dir: &Path) -> PathBuf {
     dir.join("image")

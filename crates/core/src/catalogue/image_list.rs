@@ -10,7 +10,7 @@
 //! later ones. It is text like the manifest, a line with a checksum and then JSON, and apart from it, because a large
 //! database has thousands of runs and the manifest is replaced whenever a table is loaded or dropped.
 //!
-//! A table that was loaded into segments (image.rs) and takes part in transactions now is listed at once: its rows have the
+//! A loaded table (loaded_tables.rs) that takes part in transactions now is listed at once: its rows have the
 //! stamp [`LOADED`], before every commit that changes the table. A list with S = 0 has no other tables.
 //!
 //! A *run* has all rows of a table from one key up to the next run's. Runs are segments
@@ -34,8 +34,8 @@ use namiki_platform::disk::Disk;
 use namiki_platform::{Epoch, Generation, Stamp};
 use serde::{Deserialize, Serialize};
 
-use crate::catalogue::image::SegmentFile;
 use crate::catalogue::image_files::FileNumber;
+use crate::catalogue::segment_file::SegmentFile;
 use crate::error::OpenError;
 use crate::table::raw_table::TableId;
 

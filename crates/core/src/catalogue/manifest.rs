@@ -4,7 +4,7 @@
 //! with its checksum, so that people can read it:
 //!
 //! ```text
-//! namiki-manifest 1 crc32c=1a2b3c4d
+//! namiki-manifest 2 crc32c=1a2b3c4d
 //! { "database": "…", "spec": "SILO(EPOCH)+PWAL(auto)", "tables": [ … ], "generations": [ … ] }
 //! ```
 //!
@@ -29,10 +29,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::catalogue::backup_mark::BackupMark;
 use crate::catalogue::history::History;
-use crate::catalogue::image::{TableImage, definition_contradiction};
 use crate::catalogue::image_files::FileNumber;
 use crate::catalogue::image_list::NamedList;
 use crate::catalogue::kept_room;
+use crate::catalogue::loaded_tables::{LoadedTables, definition_contradiction};
 use crate::catalogue::random_number::random_number;
 use crate::catalogue::table_ids_by_name::ids_contradiction;
 use crate::catalogue::table_journal::{self, Continues};
@@ -43,15 +43,15 @@ use crate::table::raw_table::{TableId, TableInfo};
 
 const MAGIC: &str = "namiki-manifest";
 /// The format of manifests: the only one that is written or read.
-pub const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 2;
 
 /// The contents of a database directory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
     /// The database's identity, in hexadecimal: it is in every log file, too.
     pub database: String,
-    /// A random number of the opening that wrote this, drawn anew when that opening changes the image, in hexadecimal.
-    /// Empty if it was written before the first opening was announced.
+    /// A random number of the opening that wrote this, drawn anew at each change of its tables or
+    /// its image, in hexadecimal. Empty if it was written before the first opening was announced.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub opening: String,
     /// The protocol of the last opening.
@@ -71,9 +71,9 @@ pub struct Manifest {
     /// files are removed when the database is opened.
     #[serde(default = "no_generation", skip_serializing_if = "is_no_generation")]
     pub oldest_generation: Generation,
-    /// The tables that lie in segments.
-    #[serde(default, skip_serializing_if = "TableImage::is_empty")]
-    pub image: TableImage,
+    /// The loaded tables that lie in segments.
+    #[serde(default, skip_serializing_if = "LoadedTables::is_empty")]
+    pub loaded_tables: LoadedTables,
     /// The image of the tables in memory, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image_list: Option<NamedList>,
@@ -115,7 +115,7 @@ impl Manifest {
             generations: Vec::new(),
             next_generation: Generation(1),
             oldest_generation: Generation(0),
-            image: TableImage::default(),
+            loaded_tables: LoadedTables::default(),
             image_list: None,
             points_from: Stamp(0),
             branch: String::new(),
@@ -186,13 +186,13 @@ impl Manifest {
         id < self.next_table() && self.table(id).is_none()
     }
 
-    /// Raises the number of the image's next file to at least this one, and above those of all
-    /// files that the manifest and its image list name.
+    /// Raises the number of the next file in the folder `image` to at least this one, and above
+    /// those of all files that the manifest and its image list name.
     pub(crate) fn number_files_from(&mut self, free: FileNumber) {
         // The numbers of runs are below that of the list (I10).
         let listed = self.image_list.as_ref();
         let after = listed.map_or(free, |list| FileNumber(list.file.0 + 1).max(free));
-        self.image.next_file = self.image.next_file.max(after);
+        self.loaded_tables.next_file = self.loaded_tables.next_file.max(after);
     }
 
     /// The path of a directory's table journal, while the database is open and after a crash.
@@ -380,7 +380,7 @@ impl Manifest {
             .or_else(|| generations_contradiction(&self.generations, self.next_generation))
             .or_else(|| self.oldest_contradiction())
             .or_else(|| self.history.contradiction())
-            .or_else(|| self.image.contradiction())
+            .or_else(|| self.loaded_tables.contradiction())
             .or_else(|| match &self.image_list {
                 Some(list) => list.contradiction(),
                 None => self.recycled_contradiction(),
@@ -433,10 +433,10 @@ impl Manifest {
                     format!("the name of table {number}, {name:?}, is empty or taken"),
                 ));
             }
-            if self.image.table(name).is_some() {
+            if self.loaded_tables.table(name).is_some() {
                 return Some((
                     number,
-                    format!("table {name:?} is in memory and in the image, too"),
+                    format!("table {name:?} is in memory and a loaded one, too"),
                 ));
             }
             let columns = table.columns();
@@ -485,8 +485,8 @@ mod tests {
     use namiki_platform::{Epoch, Lsn, Stamp};
 
     use super::*;
-    use crate::catalogue::image::tests::image;
     use crate::catalogue::image_list;
+    use crate::catalogue::loaded_tables::tests::loaded_tables;
 
     #[test]
     fn a_manifest_comes_back_unless_damaged_or_of_another_format() {
@@ -504,8 +504,8 @@ mod tests {
             assert!(Manifest::decode(&bytes[..at], path).is_err() || at + 1 == bytes.len());
         }
         let text = String::from_utf8(bytes).unwrap();
-        for other in [0, 2, 7] {
-            let other_format = text.replacen(" 1 ", &format!(" {other} "), 1);
+        for other in [0, 1, 7] {
+            let other_format = text.replacen(" 2 ", &format!(" {other} "), 1);
             let error = Manifest::decode(other_format.as_bytes(), path).unwrap_err();
             assert!(error.to_string().contains("export"), "{error}");
             assert!(matches!(
@@ -575,9 +575,9 @@ mod tests {
     }
 
     #[test]
-    fn images_lists_and_dropped_tables_come_back() {
+    fn loaded_tables_lists_and_dropped_tables_come_back() {
         let path = Path::new("x/MANIFEST");
-        for (closed, with_image, dropped, with_list) in [
+        for (closed, with_loaded, dropped, with_list) in [
             (true, false, 0, false),
             (false, false, 0, false),
             (true, true, 0, false),
@@ -590,13 +590,13 @@ mod tests {
             let mut manifest = Manifest::new(77, ProtocolSpec::DEFAULT);
             manifest.closed = closed;
             manifest.dropped = dropped;
-            if with_image {
-                manifest.image = image();
+            if with_loaded {
+                manifest.loaded_tables = loaded_tables();
             }
             manifest.image_list = with_list.then(image_list::tests::named);
             let text = manifest.encode();
-            assert!(text.starts_with("namiki-manifest 1 "), "{text}");
-            assert_eq!(text.contains("\"image\""), with_image);
+            assert!(text.starts_with("namiki-manifest 2 "), "{text}");
+            assert_eq!(text.contains("\"loaded_tables\""), with_loaded);
             assert_eq!(text.contains("\"image_list\""), with_list);
             assert_eq!(Manifest::decode(text.as_bytes(), path).unwrap(), manifest);
         }
@@ -686,15 +686,15 @@ mod tests {
         }),
     ];
 
-    /// Images, and what they allow to be gone.
-    const SPOILED_IMAGES: &[Spoiled] = &[
-        ("is in memory and in the image", |it| {
-            it.image = image();
-            it.image.tables[0].name = "b".to_owned();
+    /// Files of tables, and the parts of the log that they allow to be gone.
+    const SPOILED_FILES: &[Spoiled] = &[
+        ("is in memory and a loaded one", |it| {
+            it.loaded_tables = loaded_tables();
+            it.loaded_tables.tables[0].name = "b".to_owned();
         }),
         ("named twice", |it| {
-            it.image = image();
-            it.image.tables[0].indexes[0].segment.file = FileNumber(1);
+            it.loaded_tables = loaded_tables();
+            it.loaded_tables.tables[0].indexes[0].segment.file = FileNumber(1);
         }),
         ("no image, and the log before generation 1", |it| {
             it.oldest_generation = Generation(1);
@@ -739,7 +739,7 @@ mod tests {
         };
         let path = Path::new("x/MANIFEST");
         Manifest::decode(sound.encode().as_bytes(), path).unwrap();
-        let spoiled = [SPOILED_TABLES, SPOILED_GENERATIONS, SPOILED_IMAGES];
+        let spoiled = [SPOILED_TABLES, SPOILED_GENERATIONS, SPOILED_FILES];
         for (expected, spoil) in spoiled.concat() {
             let mut manifest = sound.clone();
             spoil(&mut manifest);

@@ -5,13 +5,14 @@
 pub(crate) mod backup_mark;
 pub(crate) mod catalogue_files;
 pub(crate) mod history;
-pub(crate) mod image;
 pub(crate) mod image_files;
 pub(crate) mod image_list;
 pub(crate) mod kept_room;
+pub(crate) mod loaded_tables;
 pub(crate) mod manifest;
 pub(crate) mod opened_backup;
 pub(crate) mod random_number;
 pub(crate) mod relation;
+pub(crate) mod segment_file;
 pub(crate) mod table_ids_by_name;
 pub(crate) mod table_journal;

@@ -39,7 +39,10 @@ pub(crate) fn announce_image(
         // The number of the next file and that of the opening stay as they are.
         let take_back = |manifest: &mut Manifest| {
             manifest.image_list.clone_from(&before.image_list);
-            manifest.image.tables.clone_from(&before.image.tables);
+            manifest
+                .loaded_tables
+                .tables
+                .clone_from(&before.loaded_tables.tables);
             manifest.tables.clone_from(&before.tables);
             manifest.generations.clone_from(&before.generations);
             manifest.oldest_generation = before.oldest_generation;

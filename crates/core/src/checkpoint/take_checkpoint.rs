@@ -461,7 +461,7 @@ impl Work {
     }
 
     fn take_number(&self) -> Option<FileNumber> {
-        let next = &mut self.parts.catalogue.lock().manifest.image.next_file;
+        let next = &mut self.parts.catalogue.lock().manifest.loaded_tables.next_file;
         let taken = *next;
         *next = FileNumber(taken.0.checked_add(1)?);
         Some(taken)

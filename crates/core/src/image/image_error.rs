@@ -69,7 +69,7 @@ pub(crate) enum ImageError {
         source: SegmentError,
     },
     /// All 2^32 numbers of files are used up. Opening the database again begins with the lowest that is free.
-    #[error("all numbers for files of the image are used up; open the database again")]
+    #[error("all file numbers are used up; open the database again")]
     NumbersUsedUp,
     /// It was cancelled.
     #[error("the checkpoint was interrupted; nothing of its image is left")]

@@ -1,4 +1,4 @@
-//! Files in the image's directory that the manifest and its image list do not name: leftovers of
+//! Files in the folder `image` that the manifest and its image list do not name: leftovers of
 //! interrupted loads and checkpoints, and files that a newer manifest must have named.
 
 use std::collections::BTreeSet;
@@ -11,9 +11,8 @@ use crate::catalogue::image_files::{FileNumber, ImageFileName, image_dir};
 use crate::catalogue::image_list::ImageList;
 use crate::catalogue::manifest::Manifest;
 use crate::error::OpenError;
-use crate::image::loaded_tables::external_sort::run_of;
 
-/// The files of the image's directory that its manifest does not account for. Files are ignored if
+/// The files in the folder `image` that the manifest does not account for. Files are ignored if
 /// their names are not those of a load or a checkpoint.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ImageSurvey {
@@ -27,10 +26,11 @@ pub struct ImageSurvey {
     new: Vec<ImageFileName>,
 }
 
-/// Reads the image list that the manifest names, if it names one, and compares the image's directory with both.
+/// Reads the image list that the manifest names, if it names one, and compares the folder `image`
+/// with both.
 ///
 /// # Errors
-/// [`OpenError::SegmentNotInManifest`], [`OpenError::ImageNotInManifest`] if the manifest is older than the image;
+/// [`OpenError::SegmentNotInManifest`], [`OpenError::ImageNotInManifest`] if the manifest is older than the folder;
 /// [`OpenError::DamagedImageList`], [`OpenError::OtherFormat`]; [`OpenError::Device`].
 pub fn read_image(
     disk: &dyn Disk,
@@ -81,7 +81,7 @@ pub(crate) fn read_list(
     }
 }
 
-/// Compares the image's directory with the files that the manifest and its image list name. Without
+/// Compares the folder `image` with the files that the manifest and its image list name. Without
 /// that list, runs of rows cannot be judged, and are ignored.
 fn survey(
     disk: &dyn Disk,
@@ -105,7 +105,7 @@ fn survey(
             // Neither is ever being written: it is renamed.
             Some(ImageFileName::Segment(_) | ImageFileName::List(_)) => false,
             Some(_) => true,
-            None => run_of(&whole).is_some(),
+            None => FileNumber::of_sort_run(&whole).is_some(),
         }
     }));
     let mut lasting = BTreeSet::new();
@@ -128,7 +128,7 @@ fn survey(
             }
             Some(ImageFileName::Rows(_)) if named.tells_of_rows => survey.left.push(path),
             Some(ImageFileName::Rows(_)) => {}
-            None if run_of(&path).is_some() => survey.left.push(path),
+            None if FileNumber::of_sort_run(&path).is_some() => survey.left.push(path),
             None => {}
         }
     }
@@ -150,7 +150,10 @@ struct Named {
 
 impl Named {
     fn of(manifest: &Manifest, list: Option<&ImageList>) -> Self {
-        let segments = manifest.image.segments().map(|segment| segment.file);
+        let segments = manifest
+            .loaded_tables
+            .segments()
+            .map(|segment| segment.file);
         let runs = list.into_iter().flat_map(ImageList::runs);
         Self {
             segments: segments.collect(),
@@ -214,7 +217,7 @@ impl ImageSurvey {
 fn number_of(path: &Path) -> Option<FileNumber> {
     let of = |path: &Path| {
         let file = ImageFileName::of(path).map(ImageFileName::number);
-        file.or_else(|| run_of(path))
+        file.or_else(|| FileNumber::of_sort_run(path))
     };
     of(path).or_else(|| of(&path.with_extension("")))
 }
@@ -227,8 +230,8 @@ mod tests {
     use namiki_platform::disk::sim::{Fault, Step};
 
     use super::*;
-    use crate::catalogue::image::tests::image;
     use crate::catalogue::image_list::tests::{list, named};
+    use crate::catalogue::loaded_tables::tests::loaded_tables;
     use crate::protocol_spec::ProtocolSpec;
 
     /// Segments 1 and 2, list 12, and the runs 4, 7 and 11.
@@ -270,7 +273,7 @@ mod tests {
 
     fn manifest() -> Manifest {
         let mut manifest = Manifest::new(7, ProtocolSpec::DEFAULT);
-        manifest.image = image();
+        manifest.loaded_tables = loaded_tables();
         manifest.image_list = Some(named());
         manifest
     }

@@ -1,8 +1,7 @@
-//! The image: tables in segment files, written by a load, and tables in memory as of one stamp, written by a checkpoint.
+//! The image: the tables in memory as of one stamp, written by a checkpoint.
 
 pub(crate) mod image_error;
 pub(crate) mod leftovers;
-pub(crate) mod loaded_tables;
 pub(crate) mod new_files;
 pub(crate) mod pace;
 pub(crate) mod read;

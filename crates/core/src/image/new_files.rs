@@ -1,4 +1,4 @@
-//! Files of an image that no manifest names yet: they are removed if none ever does.
+//! Files of a load or of an image that no manifest names yet: they are removed if none ever does.
 
 use std::io;
 use std::path::{Path, PathBuf};

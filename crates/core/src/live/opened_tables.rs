@@ -13,7 +13,8 @@ use namiki_platform::disk::Disk;
 use namiki_segment::Segment;
 use parking_lot::Mutex;
 
-use crate::catalogue::image::{ImageTable, SegmentFile};
+use crate::catalogue::loaded_tables::LoadedTable;
+use crate::catalogue::segment_file::SegmentFile;
 use crate::query_error::QueryError;
 
 /// The executor and the open segments of a database.
@@ -46,17 +47,17 @@ impl OpenedTables {
     }
 
     /// Closes a dropped table once the last query that reads it has ended.
-    pub(crate) fn forget(&self, table: &ImageTable) {
+    pub(crate) fn forget(&self, table: &LoadedTable) {
         self.tables.lock().remove(&table.segment.identity);
     }
 
-    /// A table of the image with its indexes, opened by the first query that names it.
+    /// A loaded table with its indexes, opened by the first query that names it.
     pub(crate) fn table(
         &self,
         disk: &Arc<dyn Disk>,
         dir: &Path,
         database: u128,
-        table: &ImageTable,
+        table: &LoadedTable,
     ) -> Result<Table, QueryError> {
         let mut tables = self.tables.lock();
         if let Some(opened) = tables.get(&table.segment.identity) {

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use namiki_platform::available_memory_bytes;
 use parking_lot::Mutex;
 
-use crate::catalogue::image::ImageTable;
 use crate::catalogue::image_list::ImageList;
+use crate::catalogue::loaded_tables::LoadedTable;
 use crate::catalogue::manifest::Manifest;
 use crate::table::raw_table::{ChangeNumber, RawTable, TableId};
 
@@ -82,7 +82,7 @@ impl TablesInSegments {
     }
 
     /// The handle of a table that stays, if it has one.
-    pub(crate) fn staying(&self, table: &ImageTable) -> Option<Arc<RawTable>> {
+    pub(crate) fn staying(&self, table: &LoadedTable) -> Option<Arc<RawTable>> {
         let staying = self.staying.lock();
         staying.get(&table.segment.identity).cloned()
     }
@@ -96,13 +96,13 @@ impl TablesInSegments {
     }
 
     /// A table was loaded, by this change of the catalogue.
-    pub(crate) fn note_load(&self, table: &ImageTable, change: ChangeNumber) {
+    pub(crate) fn note_load(&self, table: &LoadedTable, change: ChangeNumber) {
         let identity = table.segment.identity.clone();
         self.made_by.lock().insert(identity, change);
     }
 
     /// The change of the catalogue that has made a table.
-    pub(crate) fn made_by(&self, table: &ImageTable) -> ChangeNumber {
+    pub(crate) fn made_by(&self, table: &LoadedTable) -> ChangeNumber {
         let made_by = self.made_by.lock();
         (made_by.get(&table.segment.identity).copied()).unwrap_or_default()
     }
@@ -113,7 +113,7 @@ impl TablesInSegments {
     }
 
     /// The table stays, and has this handle.
-    pub(crate) fn stay(&self, table: &ImageTable, raw_table: &Arc<RawTable>) {
+    pub(crate) fn stay(&self, table: &LoadedTable, raw_table: &Arc<RawTable>) {
         let identity = table.segment.identity.clone();
         self.staying.lock().insert(identity, Arc::clone(raw_table));
     }

@@ -113,7 +113,11 @@ impl Database {
         let manifest = shared.catalogue.lock().manifest.clone();
         stats.log_file_bytes = log_file_bytes(&*shared.disk, &shared.dir.join("wal"), &manifest);
         stats.disk_use = DiskUse::new(&stats.counters, &stats.checkpoints, stats.log_file_bytes);
-        stats.segment_file_bytes = manifest.image.segments().map(|it| it.len_bytes()).sum();
+        stats.segment_file_bytes = manifest
+            .loaded_tables
+            .segments()
+            .map(|it| it.len_bytes())
+            .sum();
         let raw_tables: Vec<_> = engine.raw_tables.lock().values().cloned().collect();
         stats.tables = raw_tables
             .iter()

@@ -19,8 +19,8 @@ use parking_lot::MutexGuard;
 
 use crate::api::database::{Database, Shared};
 use crate::catalogue::catalogue_files::NotWritten;
-use crate::catalogue::image::ImageTable;
 use crate::catalogue::image_files::image_dir;
+use crate::catalogue::loaded_tables::LoadedTable;
 use crate::catalogue::manifest::Manifest;
 use crate::commit::commit_path::not_appended;
 use crate::error::Error;
@@ -49,9 +49,9 @@ impl Database {
     pub fn drop_table(&self, name: &str) -> Result<(), Error> {
         let shared = &*self.shared;
         let mut catalogue = shared.open_catalogue(name)?;
-        let in_image = catalogue.manifest.image.table(name).cloned();
-        if let Some(table) = in_image {
-            shared.drop_image_table(&mut catalogue, &table)?;
+        let loaded = catalogue.manifest.loaded_tables.table(name).cloned();
+        if let Some(table) = loaded {
+            shared.drop_loaded_table(&mut catalogue, &table)?;
         } else {
             let id = shared.id_of(&catalogue, name)?;
             shared.begin_change(&mut catalogue, name);
@@ -67,7 +67,7 @@ impl Database {
     /// earlier views refuse. Otherwise it behaves as [`Database::drop_table`].
     ///
     /// # Errors
-    /// As [`Database::drop_table`], and [`Error::TableInImage`].
+    /// As [`Database::drop_table`], and [`Error::TableInSegments`].
     pub fn clear_table(&self, name: &str) -> Result<(), Error> {
         let shared = &*self.shared;
         let mut catalogue = shared.open_catalogue(name)?;
@@ -105,9 +105,9 @@ impl Database {
     pub fn rename_table(&self, from: &str, to: &str) -> Result<(), Error> {
         let shared = &*self.shared;
         let mut catalogue = shared.open_catalogue(from)?;
-        let in_image = catalogue.manifest.image.table(from).is_some();
+        let is_loaded = catalogue.manifest.loaded_tables.table(from).is_some();
         let id = catalogue.ids.get(from);
-        if !in_image && id.is_none() {
+        if !is_loaded && id.is_none() {
             let table = from.to_owned();
             return Err(Error::NoSuchTable { table });
         }
@@ -119,14 +119,14 @@ impl Database {
         if catalogue.loading.names.contains(to) {
             return Err(Error::TableBeingLoaded { table });
         }
-        if catalogue.ids.get(to).is_some() || catalogue.manifest.image.table(to).is_some() {
+        if catalogue.ids.get(to).is_some() || catalogue.manifest.loaded_tables.table(to).is_some() {
             return Err(Error::TableExists { table });
         }
         shared.begin_change(&mut catalogue, from);
         shared.begin_change(&mut catalogue, to);
         let changed = catalogue.change_manifest(&*shared.disk, &shared.dir, |manifest| {
-            let in_image = |table: &&mut ImageTable| table.name == from;
-            if let Some(table) = manifest.image.tables.iter_mut().find(in_image) {
+            let is_named = |table: &&mut LoadedTable| table.name == from;
+            if let Some(table) = manifest.loaded_tables.tables.iter_mut().find(is_named) {
                 to.clone_into(&mut table.name);
             }
             if let Some(table) = id.and_then(|id| manifest.table_mut(id)) {
@@ -134,7 +134,7 @@ impl Database {
             }
         });
         changed.map_err(|unchanged| not_changed(&shared.dir, unchanged))?;
-        let staying = catalogue.manifest.image.table(to);
+        let staying = catalogue.manifest.loaded_tables.table(to);
         if let Some(raw_table) = staying.and_then(|table| shared.in_segments.staying(table)) {
             raw_table.rename(to);
         }
@@ -178,8 +178,8 @@ impl Shared {
         let table = name.to_owned();
         match catalogue.ids.get(name) {
             Some(id) => Ok(id),
-            None if catalogue.manifest.image.table(name).is_some() => {
-                Err(Error::TableInImage { table })
+            None if catalogue.manifest.loaded_tables.table(name).is_some() => {
+                Err(Error::TableInSegments { table })
             }
             None => Err(Error::NoSuchTable { table }),
         }
@@ -266,7 +266,11 @@ impl Shared {
 
     /// A segment without a name in the manifest is damage if it has its lasting name. So it gets back its first one
     /// before the manifest is replaced (image_files.rs, I6).
-    fn drop_image_table(&self, catalogue: &mut Catalogue, table: &ImageTable) -> Result<(), Error> {
+    fn drop_loaded_table(
+        &self,
+        catalogue: &mut Catalogue,
+        table: &LoadedTable,
+    ) -> Result<(), Error> {
         // A transaction may have copied what a query has read of it.
         self.harden_commits()?;
         self.begin_change(catalogue, &table.name);
@@ -277,7 +281,10 @@ impl Shared {
         let (disk, dir) = (&*self.disk, &*self.dir);
         let name = &table.name;
         let changed = catalogue.change_manifest(disk, dir, |manifest| {
-            manifest.image.tables.retain(|table| table.name != *name);
+            manifest
+                .loaded_tables
+                .tables
+                .retain(|table| table.name != *name);
         });
         changed.map_err(|unchanged| not_changed(dir, unchanged))?;
         self.opened.forget(table);
@@ -287,7 +294,7 @@ impl Shared {
     }
 
     /// Called for a replacement of the manifest by one without the table.
-    pub(crate) fn give_segments_first_names(&self, table: &ImageTable) -> Result<(), Error> {
+    pub(crate) fn give_segments_first_names(&self, table: &LoadedTable) -> Result<(), Error> {
         let (disk, dir) = (&*self.disk, &*self.dir);
         // Either name is fine as long as the manifest names the segment.
         let failed = |source| catalogue_error(dir, NotWritten::Device(source), false);
@@ -301,7 +308,7 @@ impl Shared {
     }
 
     /// Called after the change. The next opening removes the files that remain.
-    pub(crate) fn remove_segments(&self, table: &ImageTable) {
+    pub(crate) fn remove_segments(&self, table: &LoadedTable) {
         for segment in table.segments() {
             let _ = self.disk.remove(&segment.file.new_path(&self.dir));
         }

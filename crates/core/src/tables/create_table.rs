@@ -36,7 +36,7 @@ impl Database {
     /// a running checkpoint or backup, and must not be called where a backup reports its progress.
     /// If it cannot be taken into memory, the handle is only for views: transactions on it fail
     /// with [`Error::TableTooLarge`] or [`Error::TableHasIndexes`], or, in a database that was
-    /// opened read-only, with [`Error::TableInImage`]. That is decided once for each opening.
+    /// opened read-only, with [`Error::TableInSegments`]. That is decided once for each opening.
     ///
     /// # Errors
     /// [`Error::TableType`] if it exists with other types, or with types of another shape;
@@ -79,7 +79,7 @@ impl Database {
                 max_bytes: INLINE_BYTES_MAX,
             });
         }
-        while catalogue.manifest.image.table(name).is_some() {
+        while catalogue.manifest.loaded_tables.table(name).is_some() {
             drop(catalogue);
             let opened = shared.open_table_in_segment(name, &has_types::<K, V>)?;
             if let Some(raw_table) = opened {

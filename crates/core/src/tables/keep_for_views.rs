@@ -55,7 +55,7 @@ impl Shared {
     /// The table that a name stands for.
     fn table_now(&self, catalogue: &Catalogue, name: &str) -> Option<TableThen> {
         let manifest = &catalogue.manifest;
-        if let Some(table) = manifest.image.table(name) {
+        if let Some(table) = manifest.loaded_tables.table(name) {
             let identity = manifest.identity();
             let opened = (self.opened).table(&self.disk, &self.dir, identity, table);
             return Some(TableThen::InSegments {

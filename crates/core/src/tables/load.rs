@@ -21,15 +21,15 @@ use namiki_data::columns::Datum;
 
 use crate::api::database::{Database, Shared};
 use crate::catalogue::catalogue_files::NotWritten;
-use crate::catalogue::image::ImageTable;
 use crate::catalogue::image_files::{FileNumber, image_dir};
+use crate::catalogue::loaded_tables::LoadedTable;
 use crate::catalogue::manifest::Manifest;
 use crate::error::Error;
 use crate::events;
-use crate::image::loaded_tables::load_error::LoadError;
-use crate::image::loaded_tables::table_writer::{NewTable, TableWriter, Target};
 use crate::image::new_files::NewFiles;
 use crate::live::catalogue::Catalogue;
+use crate::loaded_tables::load_error::LoadError;
+use crate::loaded_tables::table_writer::{NewTable, TableWriter, Target};
 use crate::tables::reserved_name::ReservedName;
 
 /// The number of rows or entries between two checks of the clock, the interrupt and the database.
@@ -106,7 +106,7 @@ impl fmt::Debug for LoadOptions {
     }
 }
 
-/// Tables in segments.
+/// Loaded tables.
 impl Database {
     /// Loads a new table from rows that are sorted by its key, each a value for every column. The
     /// load is atomic: when this returns, the table is durable; if it fails, or the process ends
@@ -158,7 +158,7 @@ impl Database {
         &self,
         table: &NewTable,
         rows: impl IntoIterator<Item = Result<Vec<Datum>, E>>,
-    ) -> Result<ImageTable, LoadError> {
+    ) -> Result<LoadedTable, LoadError> {
         self.load_sorted_with(table, rows, &LoadOptions::default())
     }
 
@@ -171,7 +171,7 @@ impl Database {
         table: &NewTable,
         rows: impl IntoIterator<Item = Result<Vec<Datum>, E>>,
         options: &LoadOptions,
-    ) -> Result<ImageTable, LoadError> {
+    ) -> Result<LoadedTable, LoadError> {
         let shared = &*self.shared;
         let load = Load::begin(shared, table, options)?;
         let dir = image_dir(&shared.dir);
@@ -198,12 +198,18 @@ impl Database {
     /// The tables that lie in segments, in the order of their loads: those that were loaded and not
     /// taken into memory since. Empty in a forked child of the process that opened the database.
     #[must_use]
-    pub fn loaded_tables(&self) -> Vec<ImageTable> {
+    pub fn loaded_tables(&self) -> Vec<LoadedTable> {
         let shared = &*self.shared;
         if !shared.engine.is_own() {
             return Vec::new();
         }
-        shared.catalogue.lock().manifest.image.tables.clone()
+        shared
+            .catalogue
+            .lock()
+            .manifest
+            .loaded_tables
+            .tables
+            .clone()
     }
 }
 
@@ -242,17 +248,17 @@ impl<'a> Load<'a> {
         if catalogue.ids.get(name.as_str()).is_some() {
             return Err(LoadError::InMemory { table: taken() });
         }
-        if catalogue.manifest.image.table(name).is_some() {
+        if catalogue.manifest.loaded_tables.table(name).is_some() {
             return Err(LoadError::AlreadyLoaded { table: taken() });
         }
-        let first_file = catalogue.manifest.image.next_file;
+        let first_file = catalogue.manifest.loaded_tables.next_file;
         let next_file = first_file.0.checked_add(table.files());
         let next_file = next_file.ok_or_else(|| LoadError::Definition {
             why: "would need a file number beyond 2^32".to_owned(),
         })?;
         let reserved = ReservedName::reserve(shared, &mut catalogue, name);
         let reserved = reserved.ok_or_else(|| LoadError::BeingLoaded { table: taken() })?;
-        catalogue.manifest.image.next_file = FileNumber(next_file);
+        catalogue.manifest.loaded_tables.next_file = FileNumber(next_file);
         Ok(Self {
             shared,
             table,
@@ -297,7 +303,7 @@ impl<'a> Load<'a> {
     }
 
     /// Publishes the table.
-    fn announce(self, table: ImageTable, files: NewFiles) -> Result<ImageTable, LoadError> {
+    fn announce(self, table: LoadedTable, files: NewFiles) -> Result<LoadedTable, LoadError> {
         self.check()?;
         let shared = self.shared;
         let mut catalogue = shared.catalogue.lock();
@@ -311,10 +317,11 @@ impl<'a> Load<'a> {
             ..
         } = &mut *catalogue;
         let (disk, dir) = (&*shared.disk, &*shared.dir);
-        let before = manifest.image.clone();
-        let mut image = before.clone();
-        image.tables.push(table.clone());
-        if let Err(why) = catalogue_files.change(disk, dir, manifest, |it| it.image = image) {
+        let before = manifest.loaded_tables.clone();
+        let mut after = before.clone();
+        after.tables.push(table.clone());
+        if let Err(why) = catalogue_files.change(disk, dir, manifest, |it| it.loaded_tables = after)
+        {
             if may_be_named(shared, &table) {
                 files.keep();
             }
@@ -322,7 +329,7 @@ impl<'a> Load<'a> {
         }
         if let Err(path) = files.rename(dir) {
             // The table is taken back. If that fails, the manifest names a file that is not there, and queries say so.
-            let _ = catalogue_files.change(disk, dir, manifest, |it| it.image = before);
+            let _ = catalogue_files.change(disk, dir, manifest, |it| it.loaded_tables = before);
             let gone = io::Error::new(
                 io::ErrorKind::NotFound,
                 "another program has removed it meanwhile; let one program have the database open",
@@ -337,10 +344,10 @@ impl<'a> Load<'a> {
 }
 
 /// Whether the manifest on the disk names the table although its replacement failed, or cannot be read.
-fn may_be_named(shared: &Shared, table: &ImageTable) -> bool {
+fn may_be_named(shared: &Shared, table: &LoadedTable) -> bool {
     match Manifest::read_alone(&*shared.disk, &shared.dir) {
         Ok(Some(manifest)) => manifest
-            .image
+            .loaded_tables
             .tables
             .iter()
             .any(|named| named.segment == table.segment),

@@ -18,18 +18,18 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::api::database::Shared;
-use crate::catalogue::image::ImageTable;
 use crate::catalogue::image_files::FileNumber;
 use crate::catalogue::image_list::ImageList;
+use crate::catalogue::loaded_tables::LoadedTable;
 use crate::catalogue::manifest::Manifest;
 use crate::checkpoint::announce_image::announce_image;
 use crate::error::{Error, OpenError};
 use crate::events;
 use crate::image::image_error::ImageError;
-use crate::image::loaded_tables::loaded_runs::{LoadedRuns, NoRuns};
 use crate::image::write::image_writer::{ImageTarget, RUN_BYTES};
 use crate::live::catalogue::Catalogue;
 use crate::live::tables_in_segments::memory_bytes;
+use crate::loaded_tables::loaded_runs::{LoadedRuns, NoRuns};
 use crate::recovery::{ImageFiles, ImageLoader};
 use crate::table::raw_table::{RawTable, TableId, TableInfo};
 use crate::tables::create_table::room_bytes;
@@ -52,7 +52,7 @@ impl Shared {
             // Known already: it need not wait until another table is in memory.
             let catalogue = self.catalogue.lock();
             if catalogue.closed.is_none()
-                && let Some(table) = catalogue.manifest.image.table(name)
+                && let Some(table) = catalogue.manifest.loaded_tables.table(name)
                 && let Some(raw_table) = in_segments.staying(table)
             {
                 check(&table_info(table, TableId(0), 0))?;
@@ -65,7 +65,7 @@ impl Shared {
             if catalogue.closed.is_some() {
                 return Err(Error::Closed);
             }
-            let Some(table) = catalogue.manifest.image.table(name).cloned() else {
+            let Some(table) = catalogue.manifest.loaded_tables.table(name).cloned() else {
                 return Ok(None);
             };
             check(&table_info(&table, TableId(0), 0))?;
@@ -87,10 +87,10 @@ impl Shared {
     }
 
     /// Why a table takes no transactions; `None` if it can be taken into memory.
-    fn why_it_stays(&self, table: &ImageTable) -> Option<Error> {
+    fn why_it_stays(&self, table: &LoadedTable) -> Option<Error> {
         let name = table.name.clone();
         if self.engine.read_only {
-            return Some(Error::TableInImage { table: name });
+            return Some(Error::TableInSegments { table: name });
         }
         if !table.indexes.is_empty() {
             return Some(Error::TableHasIndexes { table: name });
@@ -111,7 +111,7 @@ impl Shared {
     fn stay(
         &self,
         catalogue: &Catalogue,
-        table: &ImageTable,
+        table: &LoadedTable,
         why: Error,
     ) -> Result<Arc<RawTable>, Error> {
         let info = table_info(table, self.in_segments.next_number(), 0);
@@ -129,12 +129,12 @@ impl Shared {
 
     fn take_into_memory(
         &self,
-        table: &ImageTable,
+        table: &LoadedTable,
         expected_id: TableId,
     ) -> Result<Arc<RawTable>, Error> {
         let files = self.image_files(&self.catalogue.lock().manifest);
         let take_number = || {
-            let next = &mut self.catalogue.lock().manifest.image.next_file;
+            let next = &mut self.catalogue.lock().manifest.loaded_tables.next_file;
             let taken = *next;
             *next = FileNumber(taken.0.checked_add(1)?);
             Some(taken)
@@ -185,7 +185,7 @@ impl Shared {
     /// Turns the table into one in memory, with the rows of the image.
     fn put_into_image(
         &self,
-        table: &ImageTable,
+        table: &LoadedTable,
         runs: LoadedRuns,
         raw_table: RawTable,
         info: TableInfo,
@@ -215,7 +215,7 @@ impl Shared {
 
     fn announce_in_memory(
         &self,
-        table: &ImageTable,
+        table: &LoadedTable,
         list: Option<&ImageList>,
         runs: LoadedRuns,
         mut raw_table: RawTable,
@@ -230,9 +230,9 @@ impl Shared {
         (raw_table.id, info.id) = (id, id);
         // A view that is open sees the rows: they were there when it was opened, if the segment was.
         raw_table.made_by = self.in_segments.made_by(table);
-        let list_file = catalogue.manifest.image.next_file;
+        let list_file = catalogue.manifest.loaded_tables.next_file;
         let next_file = list_file.0.checked_add(1);
-        catalogue.manifest.image.next_file = FileNumber(
+        catalogue.manifest.loaded_tables.next_file = FileNumber(
             next_file.ok_or_else(|| self.not_written(table, ImageError::NumbersUsedUp))?,
         );
         let target = ImageTarget {
@@ -248,7 +248,10 @@ impl Shared {
         let (disk, dir) = (&*self.disk, &*self.dir);
         let name = &table.name;
         let announced = announce_image((disk, dir), &mut catalogue, new, |manifest| {
-            manifest.image.tables.retain(|table| table.name != *name);
+            manifest
+                .loaded_tables
+                .tables
+                .retain(|table| table.name != *name);
             manifest.tables.push(info);
         });
         let new = announced.map_err(|error| match error {
@@ -294,7 +297,7 @@ impl Shared {
         self.engine.check_open().err().unwrap_or(Error::Closed)
     }
 
-    fn not_loaded(&self, table: &ImageTable, source: OpenError) -> Error {
+    fn not_loaded(&self, table: &LoadedTable, source: OpenError) -> Error {
         match source {
             OpenError::Interrupted => self.interrupted(),
             source => Error::TableNotLoaded {
@@ -304,7 +307,7 @@ impl Shared {
         }
     }
 
-    fn not_written(&self, table: &ImageTable, source: ImageError) -> Error {
+    fn not_written(&self, table: &LoadedTable, source: ImageError) -> Error {
         match source {
             ImageError::Interrupted => self.interrupted(),
             source => Error::TableNotWritten {
@@ -315,7 +318,7 @@ impl Shared {
     }
 
     /// A table in a segment was dropped: handles from before are refused.
-    pub(crate) fn drop_staying(&self, table: &ImageTable) {
+    pub(crate) fn drop_staying(&self, table: &LoadedTable) {
         if let Some(raw_table) = self.in_segments.staying(table) {
             raw_table.dropped().store(true, Ordering::SeqCst);
             self.loader.forget(raw_table.id);

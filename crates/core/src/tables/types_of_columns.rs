@@ -7,7 +7,7 @@
 use namiki_data::RowLayout;
 use namiki_data::columns::{Column, ColumnType, Schema};
 
-use crate::catalogue::image::ImageTable;
+use crate::catalogue::loaded_tables::LoadedTable;
 use crate::table::raw_table::{TableId, TableInfo};
 
 /// The most parts of a typed key, which is a tuple.
@@ -17,7 +17,7 @@ const KEY_PARTS_MAX: usize = 6;
 const ROWS: &str = "bytes";
 
 /// The manifest's entry of a loaded table, once it takes part in transactions under this id.
-pub(crate) fn table_info(table: &ImageTable, id: TableId, inline_bytes: usize) -> TableInfo {
+pub(crate) fn table_info(table: &LoadedTable, id: TableId, inline_bytes: usize) -> TableInfo {
     let key_type = key_type(&table.schema);
     TableInfo {
         id,

@@ -56,7 +56,7 @@ impl Database {
         let shared = &*self.shared;
         shared.engine.check_process()?;
         let mut catalogue = shared.catalogue.lock();
-        while catalogue.manifest.image.table(name).is_some() {
+        while catalogue.manifest.loaded_tables.table(name).is_some() {
             drop(catalogue);
             let opened = shared.open_table_in_segment(name, &|_| Ok(()))?;
             if let Some(raw_table) = opened {
@@ -119,8 +119,8 @@ impl Shared {
             return Err(Error::Closed);
         }
         let table = name.to_owned();
-        if catalogue.manifest.image.table(name).is_some() {
-            return Err(Error::TableInImage { table });
+        if catalogue.manifest.loaded_tables.table(name).is_some() {
+            return Err(Error::TableInSegments { table });
         }
         let Some(id) = catalogue.ids.get(name) else {
             return if catalogue.loading.names.contains(name) {

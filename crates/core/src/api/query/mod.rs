@@ -398,15 +398,15 @@ impl Query {
         if let Some(described) = shared.described(catalogue, name) {
             return view.map(|view| described.source(view)).transpose();
         }
-        let image = &catalogue.manifest.image;
+        let loaded_tables = &catalogue.manifest.loaded_tables;
         let table = name.to_owned();
-        let Some(loaded) = image.table(name) else {
+        let Some(loaded) = loaded_tables.table(name) else {
             if catalogue.ids.get(name).is_some() {
                 return Err(QueryError::NotDescribed { table });
             }
             let in_memory = catalogue.manifest.tables.iter();
             let in_memory = in_memory.filter(|table| table.columns().is_some());
-            let known = (image.tables.iter().map(|table| &table.name))
+            let known = (loaded_tables.tables.iter().map(|table| &table.name))
                 .chain(in_memory.map(|table| &table.name))
                 .cloned()
                 .chain(self.described.iter().map(|own| own.raw_table.name()));

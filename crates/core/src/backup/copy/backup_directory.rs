@@ -213,8 +213,12 @@ impl<'a> Destination<'a> {
         {
             names.push((ImageFileName::List(file), ImageFileName::NewList(file)));
         }
-        let has = |file: FileNumber| manifest.image.segments().any(|it| it.file == file);
-        let segments = before.manifest.image.segments().map(|segment| segment.file);
+        let has = |file: FileNumber| manifest.loaded_tables.segments().any(|it| it.file == file);
+        let segments = before
+            .manifest
+            .loaded_tables
+            .segments()
+            .map(|segment| segment.file);
         for file in segments.filter(|file| !has(*file)) {
             names.push((
                 ImageFileName::Segment(file),

@@ -8,8 +8,8 @@ use std::time::Instant;
 use namiki_platform::disk::{Disk, ReadOnlyDisk, is_one_in_the_other, open_best};
 
 use crate::backup::copy::backup_directory::Destination;
-use crate::backup::copy::copy_image::copy_image;
 use crate::backup::copy::copy_log::copy_log;
+use crate::backup::copy::copy_segments::copy_segments;
 use crate::backup::copy::go_on::GoOn;
 use crate::backup::copy::kept_files::check_kept;
 use crate::backup::copy::source::Source;
@@ -87,7 +87,7 @@ fn copy_into(
     let mut go_on = GoOn::new(options, is_open);
     go_on.check()?;
     check_kept(source, &destination, options.verifies, &go_on)?;
-    let files = copy_image(source, &destination, &mut go_on)?;
+    let files = copy_segments(source, &destination, &mut go_on)?;
     let log = copy_log(source, &destination, &mut go_on)?;
     let mut manifest = source.manifest.clone();
     manifest.closed = true;
@@ -112,7 +112,7 @@ fn copy_into(
         stamp: source.stamp,
         files_copied: files.files,
         files_kept: files.kept,
-        image_bytes: go_on.progress.image_bytes,
+        segment_bytes: go_on.progress.segment_bytes,
         log_bytes: go_on.progress.log_bytes,
         earlier_kept,
         clock_behind,

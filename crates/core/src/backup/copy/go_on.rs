@@ -47,9 +47,9 @@ impl<'a> GoOn<'a> {
         (self.is_open)()
     }
 
-    /// Bytes of an image's file were copied.
-    pub(super) fn copied_image(&mut self, bytes: u64) -> Result<(), BackupError> {
-        self.progress.image_bytes += bytes;
+    /// Bytes of a segment were copied.
+    pub(super) fn copied_segment(&mut self, bytes: u64) -> Result<(), BackupError> {
+        self.progress.segment_bytes += bytes;
         self.copied(bytes)
     }
 

@@ -18,15 +18,15 @@ use namiki_log::{
 use namiki_platform::{Generation, WorkerId};
 
 use crate::backup::copy::backup_directory::Destination;
-use crate::backup::copy::copy_image::{Stopped, verify_file};
+use crate::backup::copy::copy_segments::{Stopped, verify_file};
 use crate::backup::copy::go_on::GoOn;
 use crate::backup::copy::source::Source;
 use crate::backup::error::{BackupError, KeptFileFault};
 use crate::catalogue::backup_mark::BackupMark;
-use crate::catalogue::image::SegmentFile;
 use crate::catalogue::image_files::{FileNumber, image_dir};
 use crate::catalogue::image_list::ImageList;
 use crate::catalogue::manifest::Manifest;
+use crate::catalogue::segment_file::SegmentFile;
 
 /// The kept files.
 #[derive(Default)]
@@ -82,7 +82,7 @@ impl Kept {
         }
         kept.add(to.dir, &before.manifest, before.list.as_ref());
         // Files that the new manifest does not name are removed.
-        let segments = source.manifest.image.segments();
+        let segments = source.manifest.loaded_tables.segments();
         let runs = source.list.iter().flat_map(ImageList::runs);
         let wanted = segments.chain(runs.map(|run| &run.segment));
         let wanted: BTreeSet<_> = wanted.map(|file| file.file).collect();
@@ -99,7 +99,7 @@ impl Kept {
 
     /// Adds what a backup names. Later ones come later.
     fn add(&mut self, dir: &Path, manifest: &Manifest, list: Option<&ImageList>) {
-        for segment in manifest.image.segments() {
+        for segment in manifest.loaded_tables.segments() {
             let file = segment.file;
             let names = vec![file.path(dir), file.new_path(dir)];
             self.rows.insert(file, (segment.clone(), names));

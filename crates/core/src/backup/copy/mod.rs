@@ -2,8 +2,8 @@
 
 mod backup_directory;
 pub(crate) mod copy_database;
-mod copy_image;
 mod copy_log;
+mod copy_segments;
 mod go_on;
 mod kept_files;
 pub(crate) mod source;

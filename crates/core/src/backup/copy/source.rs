@@ -9,10 +9,10 @@ use namiki_platform::Stamp;
 use namiki_platform::disk::{Disk, DiskFile};
 
 use crate::backup::error::BackupError;
-use crate::catalogue::image::SegmentFile;
 use crate::catalogue::image_files::FileNumber;
 use crate::catalogue::image_list::ImageList;
 use crate::catalogue::manifest::Manifest;
+use crate::catalogue::segment_file::SegmentFile;
 
 /// A database to be copied. No file that its manifest names is changed or removed during the copy,
 /// except that the segments of dropped tables lose their names: those files are open.
@@ -49,7 +49,7 @@ impl<'a> Source<'a> {
             }
         }
         let mut segments = BTreeMap::new();
-        for segment in manifest.image.segments() {
+        for segment in manifest.loaded_tables.segments() {
             let path = segment.file.path_of_named(&**disk, dir);
             let file = disk.open(&path);
             let file = file.map_err(|error| unreadable(disk, &path, segment, &manifest, error))?;
@@ -66,7 +66,7 @@ impl<'a> Source<'a> {
         })
     }
 
-    /// A segment of a table that was loaded.
+    /// A segment of a loaded table.
     pub(super) fn open_segment(&self, segment: &SegmentFile) -> Option<&Arc<dyn DiskFile>> {
         self.segments.get(&segment.file)
     }

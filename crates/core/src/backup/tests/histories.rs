@@ -99,7 +99,7 @@ fn backups_of_many_openings_are_incremental() {
         let crashed = disk.crash_image(disk.events(), Loss::All);
         if opening % 3 == 0 {
             let report = db.backup_with(COPY, &on).unwrap();
-            assert!(opening == 0 || report.image_bytes == 0, "{report:?}");
+            assert!(opening == 0 || report.segment_bytes == 0, "{report:?}");
             assert!(opening == 0 || report.log_bytes < 16 << 10, "{report:?}");
         }
         if opening % 7 == 1 {

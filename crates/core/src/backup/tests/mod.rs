@@ -203,14 +203,14 @@ fn the_next_backup_copies_what_has_changed() {
         db.checkpoint().unwrap();
         let first = back_up(&db, &disk).unwrap();
         assert!(
-            first.files_copied > 0 && first.image_bytes > 90_000,
+            first.files_copied > 0 && first.segment_bytes > 90_000,
             "{spec}"
         );
         for round in 0..4 {
             db.transact(|tx| tx.put(&table, &random.below(300), &[round; 100]))
                 .unwrap();
             let next = back_up(&db, &disk).unwrap();
-            assert_eq!((next.files_copied, next.image_bytes), (0, 0), "{spec}");
+            assert_eq!((next.files_copied, next.segment_bytes), (0, 0), "{spec}");
             assert_eq!(next.files_kept, first.files_copied, "{spec}");
             assert!(next.log_bytes < 4096, "{spec}: {next:?}");
             assert!(next.stamp > first.stamp, "{spec}");

@@ -16,8 +16,8 @@ use namiki_segment::{
     Cursor, Found, LongReader, PAGE_BYTES, PageNo, PageRef, Pages, Segment, SegmentError, Value,
 };
 
-use crate::catalogue::image::SegmentFile;
 use crate::catalogue::image_list::ListedRun;
+use crate::catalogue::segment_file::SegmentFile;
 use crate::error::OpenError;
 use crate::image::read::stored_keys::{complete_key, first_stored, last_stored};
 

@@ -106,8 +106,8 @@ mod tests {
     use namiki_platform::Stamp;
 
     use super::*;
-    use crate::catalogue::image::SegmentFile;
     use crate::catalogue::image_files::FileNumber;
+    use crate::catalogue::segment_file::SegmentFile;
 
     /// Runs from "", "b", "c" and so on, with these numbers of bytes.
     fn runs(bytes: &[u64]) -> Vec<ListedRun> {

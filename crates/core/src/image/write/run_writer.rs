@@ -14,9 +14,9 @@ use namiki_platform::Stamp;
 use namiki_platform::disk::Disk;
 use namiki_segment::{SegmentId, Writer};
 
-use crate::catalogue::image::SegmentFile;
 use crate::catalogue::image_files::FileNumber;
 use crate::catalogue::image_list::ListedRun;
+use crate::catalogue::segment_file::SegmentFile;
 use crate::image::image_error::ImageError;
 use crate::image::new_files::NewFiles;
 use crate::image::read::row_buffer::RowBuffer;

@@ -71,7 +71,7 @@ fn a_backup_while_loading_has_everything() {
         held.transact(|tx| tx.put(&new, &1, &1)).unwrap();
         held.drop_table("b").unwrap();
         let second = held.backup_with(COPY, &options(&sim)).unwrap();
-        assert_eq!(second.image_bytes, 0);
+        assert_eq!(second.segment_bytes, 0);
         assert!(!held.loading().is_over());
         assert_eq!(copied(&sim, "new"), BTreeMap::from([(1, 1)]), "{spec}");
         assert_eq!(copied(&sim, "a"), expected, "{spec}");

@@ -101,7 +101,7 @@ fn write(
     let mut manifest = manifest(sim);
     let (list, _) = read_image(sim, dir(), &manifest).unwrap();
     manifest.number_files_from(FileNumber(0));
-    let next = Cell::new(manifest.image.next_file.0);
+    let next = Cell::new(manifest.loaded_tables.next_file.0);
     let target = ImageTarget {
         disk: &disk,
         dir: dir(),
@@ -263,7 +263,7 @@ fn files_after_an_image_get_numbers_of_their_own() {
     let last = manifest(&sim).image_list.unwrap().file;
     assert!(last > FileNumber(10));
     let db = open(&sim);
-    let next = db.shared.catalogue.lock().manifest.image.next_file;
+    let next = db.shared.catalogue.lock().manifest.loaded_tables.next_file;
     assert_eq!(next, FileNumber(last.0 + 1));
 }
 

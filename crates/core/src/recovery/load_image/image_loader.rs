@@ -32,9 +32,9 @@ use parking_lot::{Condvar, Mutex};
 
 use super::image_records::{RunRecords, fill};
 use super::unloaded_table::{ImageFiles, UnloadedTable};
-use crate::catalogue::image::ImageTable;
 use crate::catalogue::image_files::{FileNumber, image_dir};
 use crate::catalogue::image_list::{ImageList, ListedRun};
+use crate::catalogue::loaded_tables::LoadedTable;
 use crate::catalogue::manifest::Manifest;
 use crate::concurrency::cc::with_protocol;
 use crate::error::{Error, OpenError};
@@ -244,7 +244,7 @@ impl ImageLoader {
         &self,
         raw_table: &Arc<RawTable>,
         info: &TableInfo,
-        table: &ImageTable,
+        table: &LoadedTable,
         files: &Arc<ImageFiles>,
     ) {
         let unloaded = UnloadedTable::in_segment(raw_table, files, info, table);

@@ -16,8 +16,8 @@ use std::sync::{Arc, OnceLock};
 use namiki_index::{Direction, ScanRange};
 use namiki_platform::disk::Disk;
 
-use crate::catalogue::image::ImageTable;
 use crate::catalogue::image_list::{LOADED, ListedRun};
+use crate::catalogue::loaded_tables::LoadedTable;
 use crate::commit::view_opening::OpenView;
 use crate::error::{Error, OpenError};
 use crate::image::read::run_lookup::{RowsOfRun, RunLookup};
@@ -79,7 +79,7 @@ impl UnloadedTable {
         raw_table: &Arc<RawTable>,
         files: &Arc<ImageFiles>,
         info: &TableInfo,
-        table: &ImageTable,
+        table: &LoadedTable,
     ) -> Self {
         let run = Run {
             listed: ListedRun {

@@ -1,7 +1,0 @@
-//! Tables that were loaded into data segments: writing them with their indexes, and their way into memory.
-
-pub(crate) mod external_sort;
-pub(crate) mod index_digests;
-pub(crate) mod load_error;
-pub(crate) mod loaded_runs;
-pub(crate) mod table_writer;
