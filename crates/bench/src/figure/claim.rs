@@ -42,9 +42,7 @@ impl Claim {
             why_not,
         }
     }
-}
 
-impl Claim {
     /// A claim of ours about what this repository adds. It does not count as a sentence of the
     /// paper.
     pub(crate) const fn ours(

@@ -254,15 +254,13 @@ impl Outcome {
             for number in self.paper_numbers(claim) {
                 let _ = writeln!(text, "    {}", number.text());
             }
-            if !matches!(judged.verdict, Verdict::DoesNotHold | Verdict::Undecided) {
+            let Some(why_not) = self.why_not(claim, judged) else {
                 continue;
-            }
+            };
             for (line, counts) in self.beside(claim, judged) {
                 let _ = writeln!(text, "      {line}: {}", counts_text(&counts));
             }
-            if let Some(why_not) = self.why_not(claim, judged) {
-                let _ = writeln!(text, "    why: {why_not}");
-            }
+            let _ = writeln!(text, "    why: {why_not}");
         }
         if !self.judged.is_empty() {
             let _ = writeln!(text, "\n  {}", self.counts_of_verdicts());

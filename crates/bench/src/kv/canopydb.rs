@@ -9,7 +9,7 @@ use namiki::ValueBytes;
 
 use super::key_bytes::{bytes_of, key_of};
 use super::one_writer::{GroupError, GroupWriter, OneWriter, Write, WriteTx, execute};
-use super::store::{Committed, Handle, Promises, Setting, Store, decoded, encoded, missing, of};
+use super::store::{Handle, Promises, Setting, Store, decoded, encoded, missing, of};
 use crate::error::BenchError;
 use crate::txn::record_payload::Payload;
 
@@ -126,34 +126,22 @@ impl GroupWriter for CanopydbHandle<'_> {
         let CanopydbHandle { store, value } = self;
         store.write(store.durable, |tree| execute(tree, group, value))
     }
-}
 
-impl Handle for CanopydbHandle<'_> {
-    fn update(&mut self, keys: &[u64], payload: Payload) -> Result<Committed, BenchError> {
-        self.write(&[Write::Put(keys, payload)])?;
-        Ok(Committed::AT_ONCE)
-    }
-
-    fn read(&mut self, keys: &[u64], values: &mut Vec<Payload>) -> Result<Committed, BenchError> {
+    fn read_records(&mut self, keys: &[u64], values: &mut Vec<Payload>) -> Result<(), BenchError> {
         let tx = self.store.db.begin_read().map_err(of(NAME))?;
         let tree = records(&tx)?;
         for key in keys {
             values.push(tree.required(*key)?);
         }
-        Ok(Committed::AT_ONCE)
+        Ok(())
     }
 
-    fn read_update(&mut self, keys: &[u64]) -> Result<Committed, BenchError> {
-        self.write(&[Write::CountUp(keys)])?;
-        Ok(Committed::AT_ONCE)
-    }
-
-    fn scan(
+    fn scan_records(
         &mut self,
         first: u64,
         count: usize,
         into: &mut Vec<(u64, Payload)>,
-    ) -> Result<Committed, BenchError> {
+    ) -> Result<(), BenchError> {
         let tx = self.store.db.begin_read().map_err(of(NAME))?;
         let tree = records(&tx)?;
         let rows = tree.range(bytes_of(first)..).map_err(of(NAME))?;
@@ -162,6 +150,6 @@ impl Handle for CanopydbHandle<'_> {
             let key = key_of(&key)?;
             into.push((key, decoded(key, &value)?));
         }
-        Ok(Committed::AT_ONCE)
+        Ok(())
     }
 }

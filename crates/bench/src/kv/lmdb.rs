@@ -3,11 +3,11 @@
 
 use heed::byteorder::NativeEndian;
 use heed::types::{Bytes, U64};
-use heed::{Database, Env, EnvFlags, EnvOpenOptions, IntegerComparator, PutFlags, RwTxn};
+use heed::{Database, Env, EnvFlags, EnvOpenOptions, IntegerComparator, PutFlags, RoTxn, RwTxn};
 use namiki::ValueBytes;
 
 use super::one_writer::{GroupError, GroupWriter, OneWriter, Write, WriteTx, execute};
-use super::store::{Committed, Handle, Promises, Setting, Store, decoded, encoded, missing, of};
+use super::store::{Handle, Promises, Setting, Store, decoded, encoded, missing, of};
 use crate::error::BenchError;
 use crate::txn::record_payload::Payload;
 
@@ -92,10 +92,15 @@ struct RecordsTx<'a> {
     tx: RwTxn<'a>,
 }
 
+/// The value of a record, which is required to exist.
+fn required(records: Records, tx: &RoTxn<'_>, key: u64) -> Result<Payload, BenchError> {
+    let value = records.get(tx, &key).map_err(of(NAME))?;
+    decoded(key, value.ok_or_else(|| missing(key))?)
+}
+
 impl WriteTx for RecordsTx<'_> {
     fn required(&self, key: u64) -> Result<Payload, BenchError> {
-        let value = self.records.get(&self.tx, &key).map_err(of(NAME))?;
-        decoded(key, value.ok_or_else(|| missing(key))?)
+        required(self.records, &self.tx, key)
     }
 
     fn put(&mut self, key: u64, value: &[u8]) -> Result<(), BenchError> {
@@ -160,40 +165,27 @@ impl GroupWriter for LmdbHandle<'_> {
         let LmdbHandle { store, value } = self;
         store.write(|tx| execute(tx, group, value))
     }
-}
 
-impl Handle for LmdbHandle<'_> {
-    fn update(&mut self, keys: &[u64], payload: Payload) -> Result<Committed, BenchError> {
-        self.write(&[Write::Put(keys, payload)])?;
-        Ok(Committed::AT_ONCE)
-    }
-
-    fn read(&mut self, keys: &[u64], values: &mut Vec<Payload>) -> Result<Committed, BenchError> {
+    fn read_records(&mut self, keys: &[u64], values: &mut Vec<Payload>) -> Result<(), BenchError> {
         let tx = self.store.env.read_txn().map_err(of(NAME))?;
         for key in keys {
-            let value = self.store.records.get(&tx, key).map_err(of(NAME))?;
-            values.push(decoded(*key, value.ok_or_else(|| missing(*key))?)?);
+            values.push(required(self.store.records, &tx, *key)?);
         }
-        Ok(Committed::AT_ONCE)
+        Ok(())
     }
 
-    fn read_update(&mut self, keys: &[u64]) -> Result<Committed, BenchError> {
-        self.write(&[Write::CountUp(keys)])?;
-        Ok(Committed::AT_ONCE)
-    }
-
-    fn scan(
+    fn scan_records(
         &mut self,
         first: u64,
         count: usize,
         into: &mut Vec<(u64, Payload)>,
-    ) -> Result<Committed, BenchError> {
+    ) -> Result<(), BenchError> {
         let tx = self.store.env.read_txn().map_err(of(NAME))?;
         let range = self.store.records.range(&tx, &(first..));
         for entry in range.map_err(of(NAME))?.take(count) {
             let (key, value) = entry.map_err(of(NAME))?;
             into.push((key, decoded(key, value)?));
         }
-        Ok(Committed::AT_ONCE)
+        Ok(())
     }
 }

@@ -3,11 +3,11 @@
 //!
 //! The transactions that callers send as data are executed by [`execute`], alone or in a group
 //! ([`super::batched`]). A store implements reads and writes of one record ([`WriteTx`]), and the
-//! begin and the commit around them ([`GroupWriter`]).
+//! begin and the commit around them ([`GroupWriter`]), which makes it a [`Handle`].
 
 use namiki::ValueBytes;
 
-use super::store::{Handle, Store, counted_up, encoded};
+use super::store::{Committed, Handle, Store, counted_up, encoded};
 use crate::error::BenchError;
 use crate::txn::record_payload::Payload;
 
@@ -52,10 +52,50 @@ impl From<GroupError> for BenchError {
     }
 }
 
-/// A handle that executes a group of write transactions as one of the store's.
-pub(crate) trait GroupWriter: Handle {
+/// One thread's access to a store with one writer. Every call is one transaction, which commits at the
+/// first attempt: the store has no conflicts.
+pub(crate) trait GroupWriter {
     /// Executes all of them in order, or none. In a durable run, it returns when they are durable.
     fn write(&mut self, group: &[Write<'_>]) -> Result<(), GroupError>;
+
+    /// As [`Handle::read`].
+    fn read_records(&mut self, keys: &[u64], values: &mut Vec<Payload>) -> Result<(), BenchError>;
+
+    /// As [`Handle::scan`].
+    fn scan_records(
+        &mut self,
+        first: u64,
+        count: usize,
+        into: &mut Vec<(u64, Payload)>,
+    ) -> Result<(), BenchError>;
+}
+
+/// Without a batching writer, a write transaction is a group of its own.
+impl<W: GroupWriter> Handle for W {
+    fn update(&mut self, keys: &[u64], payload: Payload) -> Result<Committed, BenchError> {
+        self.write(&[Write::Put(keys, payload)])?;
+        Ok(Committed::AT_ONCE)
+    }
+
+    fn read(&mut self, keys: &[u64], values: &mut Vec<Payload>) -> Result<Committed, BenchError> {
+        self.read_records(keys, values)?;
+        Ok(Committed::AT_ONCE)
+    }
+
+    fn read_update(&mut self, keys: &[u64]) -> Result<Committed, BenchError> {
+        self.write(&[Write::CountUp(keys)])?;
+        Ok(Committed::AT_ONCE)
+    }
+
+    fn scan(
+        &mut self,
+        first: u64,
+        count: usize,
+        into: &mut Vec<(u64, Payload)>,
+    ) -> Result<Committed, BenchError> {
+        self.scan_records(first, count, into)?;
+        Ok(Committed::AT_ONCE)
+    }
 }
 
 /// A store with one write transaction at a time.

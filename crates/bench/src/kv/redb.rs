@@ -4,7 +4,7 @@ use ::redb::{Database, Durability, ReadableDatabase, ReadableTable, TableDefinit
 use namiki::ValueBytes;
 
 use super::one_writer::{GroupError, GroupWriter, OneWriter, Write, WriteTx, execute};
-use super::store::{Committed, Handle, Promises, Setting, Store, decoded, encoded, missing, of};
+use super::store::{Handle, Promises, Setting, Store, decoded, encoded, missing, of};
 use crate::error::BenchError;
 use crate::txn::record_payload::Payload;
 
@@ -53,10 +53,18 @@ impl RedbStore {
     }
 }
 
+/// The value of a record, which is required to exist.
+fn required(
+    table: &impl ReadableTable<u64, &'static [u8]>,
+    key: u64,
+) -> Result<Payload, BenchError> {
+    let value = table.get(key).map_err(of(NAME))?;
+    decoded(key, value.ok_or_else(|| missing(key))?.value())
+}
+
 impl WriteTx for Table<'_> {
     fn required(&self, key: u64) -> Result<Payload, BenchError> {
-        let value = self.get(key).map_err(of(NAME))?;
-        decoded(key, value.ok_or_else(|| missing(key))?.value())
+        required(self, key)
     }
 
     fn put(&mut self, key: u64, value: &[u8]) -> Result<(), BenchError> {
@@ -112,42 +120,28 @@ impl GroupWriter for RedbHandle<'_> {
         let RedbHandle { store, value } = self;
         store.write(store.durability, |table| execute(table, group, value))
     }
-}
 
-impl Handle for RedbHandle<'_> {
-    fn update(&mut self, keys: &[u64], payload: Payload) -> Result<Committed, BenchError> {
-        self.write(&[Write::Put(keys, payload)])?;
-        Ok(Committed::AT_ONCE)
-    }
-
-    fn read(&mut self, keys: &[u64], values: &mut Vec<Payload>) -> Result<Committed, BenchError> {
+    fn read_records(&mut self, keys: &[u64], values: &mut Vec<Payload>) -> Result<(), BenchError> {
         let tx = self.store.db.begin_read().map_err(of(NAME))?;
         let table = tx.open_table(RECORDS).map_err(of(NAME))?;
         for key in keys {
-            let value = table.get(key).map_err(of(NAME))?;
-            let value = value.ok_or_else(|| missing(*key))?;
-            values.push(decoded(*key, value.value())?);
+            values.push(required(&table, *key)?);
         }
-        Ok(Committed::AT_ONCE)
+        Ok(())
     }
 
-    fn read_update(&mut self, keys: &[u64]) -> Result<Committed, BenchError> {
-        self.write(&[Write::CountUp(keys)])?;
-        Ok(Committed::AT_ONCE)
-    }
-
-    fn scan(
+    fn scan_records(
         &mut self,
         first: u64,
         count: usize,
         into: &mut Vec<(u64, Payload)>,
-    ) -> Result<Committed, BenchError> {
+    ) -> Result<(), BenchError> {
         let tx = self.store.db.begin_read().map_err(of(NAME))?;
         let table = tx.open_table(RECORDS).map_err(of(NAME))?;
         for entry in table.range(first..).map_err(of(NAME))?.take(count) {
             let (key, value) = entry.map_err(of(NAME))?;
             into.push((key.value(), decoded(key.value(), value.value())?));
         }
-        Ok(Committed::AT_ONCE)
+        Ok(())
     }
 }

@@ -8,7 +8,7 @@ use namiki::ValueBytes;
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior};
 
 use super::one_writer::{GroupError, GroupWriter, OneWriter, Write, WriteTx, execute};
-use super::store::{Committed, Handle, Promises, Setting, Store, decoded, encoded, missing, of};
+use super::store::{Handle, Promises, Setting, Store, decoded, encoded, missing, of};
 use crate::error::BenchError;
 use crate::txn::record_payload::Payload;
 
@@ -153,9 +153,8 @@ impl SqliteHandle {
     fn run_reads(
         &mut self,
         body: impl FnOnce(&Transaction<'_>) -> Result<(), BenchError>,
-    ) -> Result<Committed, BenchError> {
-        self.run(TransactionBehavior::Deferred, |tx, _| body(tx))?;
-        Ok(Committed::AT_ONCE)
+    ) -> Result<(), BenchError> {
+        self.run(TransactionBehavior::Deferred, |tx, _| body(tx))
     }
 }
 
@@ -165,15 +164,8 @@ impl GroupWriter for SqliteHandle {
             execute(tx, group, buffer)
         })
     }
-}
 
-impl Handle for SqliteHandle {
-    fn update(&mut self, keys: &[u64], payload: Payload) -> Result<Committed, BenchError> {
-        self.write(&[Write::Put(keys, payload)])?;
-        Ok(Committed::AT_ONCE)
-    }
-
-    fn read(&mut self, keys: &[u64], values: &mut Vec<Payload>) -> Result<Committed, BenchError> {
+    fn read_records(&mut self, keys: &[u64], values: &mut Vec<Payload>) -> Result<(), BenchError> {
         self.run_reads(|tx| {
             for key in keys {
                 values.push(tx.required(*key)?);
@@ -182,17 +174,12 @@ impl Handle for SqliteHandle {
         })
     }
 
-    fn read_update(&mut self, keys: &[u64]) -> Result<Committed, BenchError> {
-        self.write(&[Write::CountUp(keys)])?;
-        Ok(Committed::AT_ONCE)
-    }
-
-    fn scan(
+    fn scan_records(
         &mut self,
         first: u64,
         count: usize,
         into: &mut Vec<(u64, Payload)>,
-    ) -> Result<Committed, BenchError> {
+    ) -> Result<(), BenchError> {
         self.run_reads(|tx| {
             let mut statement = tx.prepare_cached(SCAN).map_err(of(NAME))?;
             let mut rows = statement

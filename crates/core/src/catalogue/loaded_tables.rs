@@ -70,7 +70,7 @@ pub struct LoadedIndex {
 }
 
 impl LoadedTables {
-    /// Whether there are none: the manifest then does not have the key.
+    /// Whether the database has no loaded tables. The manifest then leaves out the key.
     pub(crate) fn is_empty(&self) -> bool {
         self.tables.is_empty()
     }

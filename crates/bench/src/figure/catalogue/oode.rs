@@ -44,50 +44,19 @@ const OUT_OF_ORDER: &str = "out of order";
 const ONE_THREAD: &str = "out of order, one thread";
 const ADAPTIVE: &str = "out of order, adaptive";
 
-const TWO: &[Line] = &[
-    Line {
-        name: ORDERED,
-        work: Work::OrderedQuery,
-    },
-    Line {
-        name: OUT_OF_ORDER,
-        work: Work::Query(QueryThreads::All),
-    },
-];
-const THREE: &[Line] = &[
-    Line {
-        name: ORDERED,
-        work: Work::OrderedQuery,
-    },
-    Line {
-        name: OUT_OF_ORDER,
-        work: Work::Query(QueryThreads::All),
-    },
-    Line {
-        name: ONE_THREAD,
-        work: Work::Query(QueryThreads::One),
-    },
-];
+const fn line(name: &'static str, work: Work) -> Line {
+    Line { name, work }
+}
 
+const BY_ORDER: Line = line(ORDERED, Work::OrderedQuery);
+const BY_ALL: Line = line(OUT_OF_ORDER, Work::Query(QueryThreads::All));
+const BY_ONE: Line = line(ONE_THREAD, Work::Query(QueryThreads::One));
+const BY_DEFAULT: Line = line(ADAPTIVE, Work::Query(QueryThreads::AllAdaptive));
+
+const TWO: &[Line] = &[BY_ORDER, BY_ALL];
+const THREE: &[Line] = &[BY_ORDER, BY_ALL, BY_ONE];
 /// The lines of tasks, and the executor's default beside them.
-const FOUR: &[Line] = &[
-    Line {
-        name: ORDERED,
-        work: Work::OrderedQuery,
-    },
-    Line {
-        name: OUT_OF_ORDER,
-        work: Work::Query(QueryThreads::All),
-    },
-    Line {
-        name: ONE_THREAD,
-        work: Work::Query(QueryThreads::One),
-    },
-    Line {
-        name: ADAPTIVE,
-        work: Work::Query(QueryThreads::AllAdaptive),
-    },
-];
+const FOUR: &[Line] = &[BY_ORDER, BY_ALL, BY_ONE, BY_DEFAULT];
 /// The number of tasks that was chosen by hand for one thread on a disk.
 const BY_HAND: At = At::Threads(128);
 

@@ -150,7 +150,7 @@ fn serve(
     expected: &AtomicUsize,
 ) {
     while let Ok(first) = received.recv() {
-        // Relaxed: a stale number makes a group smaller, or wait in vain for a bounded time.
+        // Relaxed: with a stale number, a group is smaller, or waits for its whole bounded time.
         let expected = expected.load(Ordering::Relaxed);
         commit(name, writer, gather(first, received, expected));
     }

@@ -116,37 +116,25 @@ impl GroupWriter for InMemoryHandle<'_> {
     fn write(&mut self, group: &[Write<'_>]) -> Result<(), GroupError> {
         self.0.commit(group)
     }
-}
 
-impl Handle for InMemoryHandle<'_> {
-    fn update(&mut self, keys: &[u64], payload: Payload) -> Result<Committed, BenchError> {
-        self.write(&[Write::Put(keys, payload)])?;
-        Ok(Committed::AT_ONCE)
-    }
-
-    fn read(&mut self, keys: &[u64], values: &mut Vec<Payload>) -> Result<Committed, BenchError> {
+    fn read_records(&mut self, keys: &[u64], values: &mut Vec<Payload>) -> Result<(), BenchError> {
         let committed = self.0.committed.lock().unwrap();
         for key in keys {
             values.push(*committed.get(key).ok_or_else(|| missing(*key))?);
         }
-        Ok(Committed::AT_ONCE)
+        Ok(())
     }
 
-    fn read_update(&mut self, keys: &[u64]) -> Result<Committed, BenchError> {
-        self.write(&[Write::CountUp(keys)])?;
-        Ok(Committed::AT_ONCE)
-    }
-
-    fn scan(
+    fn scan_records(
         &mut self,
         first: u64,
         count: usize,
         into: &mut Vec<(u64, Payload)>,
-    ) -> Result<Committed, BenchError> {
+    ) -> Result<(), BenchError> {
         let committed = self.0.committed.lock().unwrap();
         let records = committed.range(first..).take(count);
         into.extend(records.map(|(key, payload)| (*key, *payload)));
-        Ok(Committed::AT_ONCE)
+        Ok(())
     }
 }
 
