@@ -47,8 +47,8 @@ use crate::result_writer::Report;
 use crate::run_folder::Place;
 
 const NOTES: &str = "\
-Queries (--query): paper, the query of the paper's figure 1; q3, q5 and q10, joins in the manner of TPC-H's; or a file
-with a plan. --selectivity moves the paper's bound on c_acctbal: 0.000368 is the paper's, 9980; x10 is ten times as much.
+Queries (--query): paper, the query of the paper's figure 1; q3-sliver, q5-sliver and q10-sliver, TPC-H's joins for a small
+part of the customers; or a file with a plan. --selectivity moves the paper's bound on c_acctbal: 0.000368 is the paper's, 9980; x10 is ten times as much.
 
 Each run begins with an empty cache, or with --resident a part of its pages, and reads the device directly. Its answer has to be that of the plain evaluator, or,
 of larger tables, that of scans and hash joins: otherwise the exit status is 1.
@@ -78,7 +78,7 @@ pub(crate) struct QueryArgs {
     /// Without --dir: the scale factor of the tables
     #[arg(long, value_name = "FACTOR", default_value = "0.1", value_parser = scale, conflicts_with = "dir")]
     scale: f64,
-    /// paper, q3, q5, q10, or a file with a plan; several with commas
+    /// paper, q3-sliver, q5-sliver, q10-sliver, or a file with a plan; several with commas
     #[arg(long, value_name = "NAME,…", value_delimiter = ',', default_value = stored::PAPER)]
     query: Vec<String>,
     /// Numbers of threads

@@ -61,13 +61,13 @@ fn all_orders_of_execution_give_one_answer() {
 #[test]
 fn joins_of_many_tables_have_the_answers_of_hash_joins() {
     let rows = query(
-        "--query q3,q5,q10 --selectivity 0.2 --mode out-of-order --join nested-loop,hash --limit off",
+        "--query q3-sliver,q5-sliver,q10-sliver --selectivity 0.2 --mode out-of-order --join nested-loop,hash --limit off",
     );
     assert_eq!(rows.len(), 6);
     assert_eq!(distinct(&rows, "checksum").len(), 3);
     assert!(rows.iter().all(|row| row.get("iops_limit").is_none()));
     assert!(rows.iter().all(|row| row["rows"].as_u64().unwrap() > 0));
-    let plan = rows.iter().find(|row| row["query"] == "q3").unwrap();
+    let plan = rows.iter().find(|row| row["query"] == "q3-sliver").unwrap();
     assert_eq!(
         plan["plan"],
         "limit 10 [sort by revenue descending, o_orderdate [aggregate by l_orderkey, o_orderdate, o_shippriority: \
@@ -94,7 +94,7 @@ fn what_cannot_be_queried_is_refused() {
     let empty = tempfile::tempdir().unwrap();
     let empty = empty.path().to_str().unwrap();
     refused(&format!("query --dir {empty}"), 2, "namiki load tpch");
-    refused("query --query q99", 2, "q10");
+    refused("query --query q99", 2, "q10-sliver");
     refused("query --selectivity 0.5", 2, "x549");
     refused("query --tasks 0", 2, "adaptive");
     refused(&format!("query --dir {empty} --scale 1"), 2, "--scale");

@@ -28,8 +28,8 @@ use crate::input::Input;
 use crate::opening;
 
 const HELP: &str = "\
-PLAN is `paper`, the paper's query over the tables of `namiki load tpch`; `q3`, `q5` or `q10`, joins
-modelled on TPC-H's; or a file with a plan as JSON (- is standard input). A plan is a tree of operators:
+PLAN is `paper`, the paper's query over the tables of `namiki load tpch`; `q3-sliver`, `q5-sliver` or
+`q10-sliver`, TPC-H's joins for a small part of the customers; or a file with a plan as JSON (- is standard input). A plan is a tree of operators:
 scan, index_scan, nested_loop_join, hash_join, filter, project, aggregate, sort, limit; or find and
 join, which the planner turns into scans and joins.
 
@@ -56,7 +56,7 @@ const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 pub(crate) struct QueryArguments {
     /// The database's directory
     dir: PathBuf,
-    /// `paper`, `q3`, `q5`, `q10`, or a file with a plan
+    /// `paper`, `q3-sliver`, `q5-sliver`, `q10-sliver`, or a file with a plan
     plan: String,
     /// Threads; by default one for each processor
     #[arg(long, value_parser = RangedU64ValueParser::<usize>::from(1..=192))]
