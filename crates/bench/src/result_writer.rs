@@ -4,7 +4,7 @@
 //! parameter ([`Cell::Key`]) or a measured value ([`Cell::Measure`]). Rows with the same keys are
 //! repetitions, and the table ends with their medians.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::{self, Write};
 
 use serde::Serialize;
@@ -48,6 +48,14 @@ impl Cell {
         Self::Measure(value.into().map(|bytes| bytes as f64 / 1e6))
     }
 
+    /// Whether it has no value.
+    fn is_empty(&self) -> bool {
+        match self {
+            Self::Key(text) => text == "-",
+            Self::Measure(number) => number.is_none(),
+        }
+    }
+
     fn text(&self) -> String {
         match self {
             Self::Key(text) => text.clone(),
@@ -66,12 +74,19 @@ pub(crate) struct Report<W = io::Stdout> {
     /// The keys of each group in order of appearance, and the measures of its rows.
     groups: Vec<(Vec<Cell>, Vec<Vec<Cell>>)>,
     group_of: HashMap<String, usize>,
+    /// Rows that wait until it is known which of their columns are empty.
+    waiting: Option<Vec<Vec<(&'static str, Cell)>>>,
 }
 
 impl Report {
     /// A report on standard output.
     pub(crate) fn new(format: Format) -> Self {
         Self::to(io::stdout(), format)
+    }
+
+    /// A table on standard output, printed at its end without the columns that no row fills.
+    pub(crate) fn without_empty_columns() -> Self {
+        Self::at_its_end(io::stdout())
     }
 }
 
@@ -84,6 +99,14 @@ impl<W: Write> Report<W> {
             headings: Vec::new(),
             groups: Vec::new(),
             group_of: HashMap::new(),
+            waiting: None,
+        }
+    }
+
+    fn at_its_end(out: W) -> Self {
+        Self {
+            waiting: Some(Vec::new()),
+            ..Self::to(out, Format::Table)
         }
     }
 
@@ -98,7 +121,9 @@ impl<W: Write> Report<W> {
 
     /// Ends the report. A table ends with the medians of repeated runs.
     pub(crate) fn finish(mut self) -> Result<(), BenchError> {
-        self.medians().map_err(BenchError::Output)
+        self.waiting_rows()
+            .and_then(|()| self.medians())
+            .map_err(BenchError::Output)
     }
 
     fn json<R: Row>(&mut self, row: &R) -> io::Result<()> {
@@ -108,7 +133,32 @@ impl<W: Write> Report<W> {
     }
 
     fn table<R: Row>(&mut self, row: &R) -> io::Result<()> {
-        let (headings, cells): (Vec<_>, Vec<_>) = row.cells().into_iter().unzip();
+        let cells = row.cells();
+        if let Some(waiting) = &mut self.waiting {
+            waiting.push(cells);
+            return Ok(());
+        }
+        self.cells(cells)
+    }
+
+    /// Prints the rows that wait, without their empty columns.
+    fn waiting_rows(&mut self) -> io::Result<()> {
+        let rows = self.waiting.take().unwrap_or_default();
+        let full: HashSet<&str> = rows
+            .iter()
+            .flatten()
+            .filter(|(_, cell)| !cell.is_empty())
+            .map(|(heading, _)| *heading)
+            .collect();
+        for mut cells in rows {
+            cells.retain(|(heading, _)| full.contains(heading));
+            self.cells(cells)?;
+        }
+        Ok(())
+    }
+
+    fn cells(&mut self, cells: Vec<(&'static str, Cell)>) -> io::Result<()> {
+        let (headings, cells): (Vec<_>, Vec<_>) = cells.into_iter().unzip();
         if self.widths.is_empty() {
             let columns = headings.iter().zip(&cells);
             self.widths = columns
@@ -284,6 +334,30 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("a: 1,000 to 2,500 in 3 runs"), "{text}");
+    }
+
+    #[test]
+    fn columns_that_no_row_fills_are_left_out() {
+        let printed = |second: Option<u64>| {
+            let mut out = Vec::new();
+            let mut report = Report::at_its_end(&mut out);
+            for flushes in [None, second] {
+                let (name, tps) = ("a", 1500.0);
+                report.row(&Sample { name, tps, flushes }).unwrap();
+            }
+            report.finish().unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        let (without, with) = (printed(None), printed(Some(7)));
+        assert!(
+            !without.contains("flushes") && !without.contains(" -"),
+            "{without}"
+        );
+        assert!(
+            without.contains("tps") && without.contains("1,500"),
+            "{without}"
+        );
+        assert!(with.contains("flushes") && with.contains(" -"), "{with}");
     }
 
     #[test]

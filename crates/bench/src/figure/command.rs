@@ -3,34 +3,32 @@
 
 use std::fmt::Display;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
-use namiki_platform::machine::Machine;
 use serde::Serialize;
 
 use super::catalogue;
-use super::definition::{Experiment, Figure};
+use super::definition::Figure;
 use super::experiment_runner::RunArgs;
-use super::html_page;
-use super::outcome::{Circumstances, Outcome};
-use super::run_row::{ClusterRunRow, IndexRunRow, QueryRunRow, RunRow, RunsFile};
+use super::html_page::{self, Head};
+use super::making::{Making, print_json};
+use super::outcome::Outcome;
+use super::progress::Progress;
+use super::report_plan::{Job, Plan, ReportLength, jobs};
 use crate::args::Format;
 use crate::error::BenchError;
-use crate::repetitions::in_turns;
-use crate::result_writer::Report;
-use crate::run_folder::Place;
 
 const NOTES: &str = "\
 Runs the experiment, in turns over its lines, and writes into the folder, by the name PAPER-NUMBER:
   .csv   every run, a row each, as soon as it is over
   .svg   the figure
   .json  its points and the paper's claims
-The claims are printed, too: each holds, does not hold here, is not testable here, because it needs more cores
-or threads than were measured, or is not judged, because a point that decides has one run: --repeat 2 is the
-least. A claim that does not hold is a finding: the exit status is 0. Beside it stands what was counted, and why
-it does not hold, if the counts show it, or by how much the runs differ that do not decide it, or that no reason
-is known.
+The claims are printed, too: each holds, does not hold here, is undecided, because the runs of a point differ by
+more than what it compares, is not testable here, because it needs more cores or threads than were measured, or is
+not judged, because a point that decides has one run: --repeat 2 is the least. A claim that does not hold is a
+finding: the exit status is 0. Beside it stands what was counted, and why it does not hold, if the counts show it,
+or that no reason is known. Where the paper's text gives a number, it stands beside the one found here.
 
 Unless --seconds says otherwise, a run has as many transactions as the paper's.
 
@@ -55,12 +53,24 @@ Examples:
 
 const REPORT_NOTES: &str = "\
 Runs the experiment of each figure that figure --list names, once for all figures that share it, and writes
-index.html, one page over them, beside the files that figure writes. The page is there after the first experiment and grows with each.
-Those of raft-pwal need the program namiki beside this one or on PATH; --skip raft-pwal leaves them out.
+index.html, one page over them, beside the files that figure writes. The page is there after the first experiment and
+grows with each. Standard error says how long the rest takes.
+
+A report has one of three lengths:
+  --quick      about two minutes: one short run of each point, on small data. It shows that everything works, and judges
+               no sentence.
+  --standard   at most 20 minutes, without raft-pwal: three runs of each point, so that most sentences are judged (two if
+               a machine with many cores has too many points), and one where it has too few cores for every sentence. A
+               run of transactions or of an index is as long as the number of points allows. The default.
+  --full       the papers' sizes, about an hour on two cores: three runs of each point, each with as many transactions
+               as the paper's.
+--seconds and --repeat change what the length says. The clusters of raft-pwal add about half an hour (--quick: a minute);
+they need the program namiki beside this one or on PATH, and --skip raft-pwal leaves them out.
 
 Examples:
-  namiki-bench report --out figures
-  namiki-bench report --out figures --seconds 1 --repeat 5 --dir /data";
+  namiki-bench report --out figures --skip raft-pwal
+  namiki-bench report --out figures --quick
+  namiki-bench report --out figures --full --repeat 5 --dir /data";
 
 /// The figure to make, and its options.
 #[derive(Args, Debug)]
@@ -89,6 +99,12 @@ pub(crate) struct ReportArgs {
     /// Folder for the results; created if missing
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
+    /// Three runs of each point, as long as 20 minutes allow [default]
+    #[arg(long, conflicts_with_all = ["quick", "full"])]
+    standard: bool,
+    /// Runs of the papers' sizes
+    #[arg(long, conflicts_with = "quick")]
+    full: bool,
     /// Leave out the figures of these papers
     #[arg(long, value_name = "PAPER,…", value_delimiter = ',')]
     skip: Vec<String>,
@@ -129,46 +145,75 @@ pub(crate) fn run(args: &FigureArgs) -> Result<(), BenchError> {
         let why = format!("{} does not run on --device {device}", figure.slug());
         return Err(BenchError::Usage(why));
     }
-    Making::new(&args.run, out)?
-        .make(figure.experiment, &[figure])
-        .map(drop)
+    let making = Making::new(&args.run, out)?;
+    let job = Job {
+        experiment: figure.experiment,
+        figures: vec![figure],
+    };
+    let cores = making.machine.cores;
+    let runs = args
+        .run
+        .run_count(job.experiment, &job.figures, cores, args.run.repeat())?;
+    let mut progress = Progress::new(runs as f64);
+    making.make(&job, &args.run, 1.0, &mut progress).map(drop)
 }
+
+impl ReportArgs {
+    fn length(&self) -> ReportLength {
+        match (self.run.quick, self.full) {
+            (true, _) => ReportLength::Quick,
+            (false, true) => ReportLength::Full,
+            (false, false) => ReportLength::Standard,
+        }
+    }
+
+    /// The command with all parameters.
+    fn command(&self) -> String {
+        let skip = if self.skip.is_empty() {
+            String::new()
+        } else {
+            format!(" --skip {}", self.skip.join(","))
+        };
+        let length = match self.length() {
+            // Among the other flags.
+            ReportLength::Quick => "",
+            ReportLength::Standard => " --standard",
+            ReportLength::Full => " --full",
+        };
+        let (out, flags) = (self.out.display(), self.run.flags());
+        format!("namiki-bench report --out {out}{skip}{length}{flags}")
+    }
+}
+
+const QUICK: &str = "A quick report: one short run of each point, on small data and with few threads. It shows that \
+    everything works. Nothing is judged, and no number here is a result.";
 
 /// Runs `report`.
 pub(crate) fn report(args: &ReportArgs) -> Result<(), BenchError> {
-    let is_kept = |figure: &&Figure| !args.skip.iter().any(|paper| paper == figure.paper);
     for skipped in &args.skip {
         check_paper(skipped)?;
     }
+    let is_kept = |figure: &&Figure| !args.skip.iter().any(|paper| paper == figure.paper);
     let making = Making::new(&args.run, &args.out)?;
     let path = args.out.join("index.html");
-    let skip = if args.skip.is_empty() {
-        String::new()
-    } else {
-        format!(" --skip {}", args.skip.join(","))
-    };
-    let command = format!(
-        "namiki-bench report --out {}{skip}{}",
-        args.out.display(),
-        args.run.flags()
-    );
+    let command = args.command();
+    let jobs = jobs(catalogue::figures().filter(is_kept));
+    let total: usize = jobs.iter().map(|job| job.figures.len()).sum();
+    let length = args.length();
+    let mut plan = Plan::new(&args.run, length, &jobs, making.machine.cores)?;
+    let mut progress = Progress::new(plan.left());
     let mut outcomes: Vec<Outcome> = Vec::new();
-    let total = catalogue::figures().filter(is_kept).count();
-    for figure in catalogue::figures().filter(is_kept) {
-        let same_runs = |other: &Figure| std::ptr::eq(other.experiment, figure.experiment);
-        if outcomes.iter().any(|outcome| same_runs(outcome.figure)) {
-            continue;
-        }
-        let figures: Vec<&Figure> = catalogue::figures()
-            .filter(|other| same_runs(other))
-            .collect();
-        outcomes.extend(making.make(figure.experiment, &figures)?);
-        // Written after each experiment, so that a page exists even if later ones fail.
-        let head = html_page::Head {
+    while let Some((job, run, each)) = plan.next() {
+        plan.begins();
+        outcomes.extend(making.make(job, &run, each, &mut progress)?);
+        plan.ends(&run);
+        progress.replan(plan.left());
+        let head = Head {
             command: &command,
-            caution: None,
+            caution: (length == ReportLength::Quick).then_some(QUICK),
             remaining: total - outcomes.len(),
         };
+        // Written after each experiment, so that a page exists even if later ones fail.
         let page = html_page::page(&outcomes, &head);
         std::fs::write(&path, page).map_err(BenchError::file("write", &path))?;
     }
@@ -211,162 +256,6 @@ fn list(paper: Option<&str>, format: Format) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// The parameters for making figures.
-struct Making<'a> {
-    args: &'a RunArgs,
-    out: &'a Path,
-    place: Place,
-    machine: Machine,
-}
-
-impl<'a> Making<'a> {
-    fn new(args: &'a RunArgs, out: &'a Path) -> Result<Self, BenchError> {
-        std::fs::create_dir_all(out).map_err(BenchError::file("create", out))?;
-        let place = Place::fresh_in(args.dir.as_deref())?;
-        let machine = Machine::describe(place.path());
-        Ok(Self {
-            args,
-            out,
-            place,
-            machine,
-        })
-    }
-
-    /// Runs an experiment, and makes its figures.
-    fn make(
-        &self,
-        experiment: &Experiment,
-        figures: &[&'static Figure],
-    ) -> Result<Vec<Outcome>, BenchError> {
-        let device = self.args.device(experiment)?;
-        if device.is_slow() {
-            self.place.note_memory(&self.machine);
-        }
-        let prepared = self.args.prepare(experiment, &self.place)?;
-        let points = self
-            .args
-            .points(experiment, figures, self.machine.cores, &prepared)?;
-        let runs = figures.iter().map(|figure| {
-            let file = RunsFile::create(&self.path(figure, "csv"), &self.machine)?;
-            Ok((figure.line_names(), file))
-        });
-        if points.is_empty() {
-            let slugs: Vec<String> = figures.iter().map(|figure| figure.slug()).collect();
-            let why = format!("{} has no line for these numbers", slugs.join(", "));
-            return Err(BenchError::Usage(why));
-        }
-        let mut files = runs.collect::<Result<Vec<_>, BenchError>>()?;
-        let for_people = self.args.output.format == Format::Table;
-        let mut table = for_people.then(|| Report::new(Format::Table));
-        let mut rows: Vec<RunRow> = Vec::new();
-        let repeat = self.args.repeat();
-        let mut reference: Option<RunRow> = None;
-        let mut done = 0;
-        let outcome = in_turns(repeat, &points, |point, round| {
-            if point.is_rare && round > 1 {
-                return Ok(());
-            }
-            let tasks = point.tasks().map(|tasks| format!(" with {tasks} tasks"));
-            done += 1;
-            eprintln!(
-                "{}, run {done} of {}: {}, {} {}{}",
-                experiment.name,
-                points.len() * repeat as usize,
-                point.line,
-                point.threads,
-                if point.is_cluster() {
-                    "workers"
-                } else {
-                    "threads"
-                },
-                tasks.unwrap_or_default()
-            );
-            for mut row in point.run(&self.place, &self.machine, round)? {
-                if point.is_reference() {
-                    reference = Some(row.clone());
-                }
-                if let Some(reference) = &reference {
-                    row.relate_to(reference);
-                }
-                for (lines, file) in &mut files {
-                    if lines.contains(&row.line) {
-                        file.run(&row)?;
-                    }
-                }
-                match &mut table {
-                    Some(table) if point.is_cluster() => table.row(&ClusterRunRow(&row))?,
-                    Some(table) if point.is_index() => {
-                        let row = IndexRunRow(&row);
-                        if row.is_in_table() {
-                            table.row(&row)?;
-                        }
-                    }
-                    Some(table) if point.is_query() => table.row(&QueryRunRow(&row))?,
-                    Some(table) => table.row(&row)?,
-                    None => {}
-                }
-                rows.push(row);
-            }
-            Ok(())
-        });
-        if let Some(table) = table {
-            table.finish()?;
-        }
-        outcome?;
-        let outcomes = figures.iter().map(|figure| {
-            let circumstances = Circumstances {
-                machine: self.machine.clone(),
-                device: experiment.device_text(&device),
-                length: self.args.length_text(experiment, &prepared),
-                repeat,
-                command: format!(
-                    "namiki-bench figure {} {} --out {}{}",
-                    figure.paper,
-                    figure.number,
-                    self.out.display(),
-                    self.args.flags()
-                ),
-                unlike_paper: self.args.unlike_paper(experiment),
-            };
-            let outcome = Outcome::of(figure, circumstances, &rows);
-            self.write(&outcome)?;
-            Ok(outcome)
-        });
-        outcomes.collect()
-    }
-
-    fn path(&self, figure: &Figure, ending: &str) -> PathBuf {
-        self.out.join(format!("{}.{ending}", figure.slug()))
-    }
-
-    /// Writes a figure's files and prints its claims.
-    fn write(&self, outcome: &Outcome) -> Result<(), BenchError> {
-        let chart = self.path(outcome.figure, "svg");
-        std::fs::write(&chart, outcome.chart().svg()).map_err(BenchError::file("write", &chart))?;
-        let path = self.path(outcome.figure, "json");
-        let document = serde_json::to_string_pretty(&outcome.document());
-        document
-            .map_err(io::Error::from)
-            .and_then(|text| std::fs::write(&path, text + "\n"))
-            .map_err(BenchError::file("write", &path))?;
-        match self.args.output.format {
-            Format::Table => print(outcome.text()),
-            Format::Json => {
-                outcome.point_rows().iter().try_for_each(print_json)?;
-                outcome.claim_rows().iter().try_for_each(print_json)
-            }
-        }
-    }
-}
-
 fn print(text: impl Display) -> Result<(), BenchError> {
     write!(io::stdout(), "{text}").map_err(BenchError::Output)
-}
-
-fn print_json(row: &impl Serialize) -> Result<(), BenchError> {
-    let mut out = io::stdout().lock();
-    serde_json::to_writer(&mut out, row)
-        .map_err(io::Error::from)
-        .and_then(|()| writeln!(out))
-        .map_err(BenchError::Output)
 }

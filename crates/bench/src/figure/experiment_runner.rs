@@ -31,7 +31,8 @@ use crate::txn::{self, Setup, TxnRow};
 
 /// Runs of each point.
 const REPEAT: u32 = 3;
-/// Warm-up of a run with a given duration. A run with a number of transactions has none.
+/// Warm-up of a run with a given duration, or half of that. A run with a number of transactions has
+/// none.
 const WARMUP: Duration = Duration::from_millis(500);
 /// Quick runs only show that everything works.
 const QUICK_THREADS: &[u16] = &[1, 2];
@@ -345,14 +346,14 @@ impl RunArgs {
         }
     }
 
-    fn query_points(
+    /// The points of a query, which need no tables yet.
+    fn queries(
         &self,
         experiment: &Experiment,
         sweep: Sweep,
         figures: &[&Figure],
         cores: usize,
-        prepared: &Prepared,
-    ) -> Result<Vec<Point>, BenchError> {
+    ) -> Result<Vec<QueryPoint>, BenchError> {
         let numbers = |given: &[NonZeroU16]| given.iter().map(|it| it.get()).collect::<Vec<u16>>();
         let (threads, tasks) = (numbers(&self.threads), numbers(&self.tasks));
         let asked = Asked {
@@ -362,15 +363,45 @@ impl RunArgs {
             is_emulated: matches!(self.device(experiment)?, Device::Slow(_)),
             cores,
         };
+        Ok(query_points(sweep, figures, asked))
+    }
+
+    fn query_points(
+        &self,
+        experiment: &Experiment,
+        sweep: Sweep,
+        figures: &[&Figure],
+        cores: usize,
+        prepared: &Prepared,
+    ) -> Result<Vec<Point>, BenchError> {
         let Some(queries) = &prepared.0 else {
             return Ok(Vec::new());
         };
-        let points = query_points(sweep, figures, asked).into_iter();
+        let is_emulated = matches!(self.device(experiment)?, Device::Slow(_));
+        let points = self.queries(experiment, sweep, figures, cores)?.into_iter();
         let points = points.map(|it| Point {
-            is_rare: it.is_ordered && asked.is_emulated,
+            is_rare: it.is_ordered && is_emulated,
             ..Point::new(it.line, it.threads, Job::Query(it, Rc::clone(queries)))
         });
         Ok(points.collect())
+    }
+
+    /// The number of runs of an experiment, each of whose points has `repeat`.
+    pub(crate) fn run_count(
+        &self,
+        experiment: &Experiment,
+        figures: &[&Figure],
+        cores: usize,
+        repeat: u32,
+    ) -> Result<usize, BenchError> {
+        let points = match experiment.runs {
+            Runs::Queries(sweep) => self.queries(experiment, sweep, figures, cores)?.len(),
+            Runs::Transactions { .. } | Runs::Cluster { .. } | Runs::Index { .. } => {
+                let points = self.points(experiment, figures, cores, &Prepared(None))?;
+                points.len()
+            }
+        };
+        Ok(points * repeat as usize)
     }
 
     fn transaction_points(
@@ -401,7 +432,11 @@ impl RunArgs {
             seconds: self.seconds,
             ops: operations.filter(|_| self.seconds.is_none()),
             repeat: self.repeat(),
-            warmup: if self.quick { Duration::ZERO } else { WARMUP },
+            warmup: match self.seconds {
+                _ if self.quick => Duration::ZERO,
+                Some(length) => WARMUP.min(length / 2),
+                None => WARMUP,
+            },
             seed: self.seed,
             pin: Switch::On,
             output: self.output,
@@ -527,11 +562,18 @@ struct Writes {
 }
 
 impl Point {
-    /// Tasks of each thread, if the point runs a query.
-    pub(crate) fn tasks(&self) -> Option<u16> {
+    /// The line and its numbers, for readers.
+    pub(crate) fn describe(&self) -> String {
+        let (line, number) = (self.line, self.threads);
         match &self.job {
-            Job::Query(point, _) => point.tasks,
-            Job::Transactions(_) | Job::Writes(_) | Job::Cluster(_) | Job::Index(_) => None,
+            Job::Query(QueryPoint { tasks, .. }, _) => match tasks {
+                Some(tasks) => format!("{line}, {number} threads with {tasks} tasks"),
+                None => format!("{line}, {number} threads"),
+            },
+            Job::Cluster(_) => format!("{line}, {number} workers"),
+            Job::Transactions(_) | Job::Writes(_) | Job::Index(_) => {
+                format!("{line}, {number} threads")
+            }
         }
     }
 

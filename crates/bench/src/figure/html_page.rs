@@ -38,7 +38,7 @@ details{font-size:.88rem;color:var(--soft)}\
 pre{background:var(--card);padding:.6rem .9rem;font-size:.88rem;white-space:pre-wrap;overflow-wrap:anywhere}\
 dl{display:grid;grid-template-columns:max-content 1fr;gap:.15rem 1rem;margin:1rem 0}dd{margin:0}\
 @media screen and (max-width:54rem){body{padding:1.2rem 1rem 4rem}.wide{display:none}.narrow{display:block}\
-.narrow svg.chart{margin:0 auto}.title{display:none}table{font-size:.85rem}h1{font-size:1.5rem}h2{font-size:1.1rem}}\
+.narrow svg.chart{margin:0 auto}.about{display:none}table{font-size:.85rem}h1{font-size:1.5rem}h2{font-size:1.1rem}}\
 @media print{@page{margin:16mm 14mm}body{padding:0;max-width:none;font-size:10.5pt}\
 .claim,pre,.banner{background:none}.claim{border:1px solid var(--rule);border-left-width:4px}\
 .chart .ground{fill:none}h2{margin-top:1.6rem;break-after:avoid}\
@@ -137,7 +137,7 @@ impl Page {
         let heads: String = heads.collect();
         let all = numbers(outcomes.iter(), &shown);
         self.add(format_args!(
-            "<table class=\"summary\">\n<tr><th>figure</th><th class=\"title\"></th>{heads}</tr>"
+            "<table class=\"summary\">\n<tr><th>figure</th><th class=\"about\"></th>{heads}</tr>"
         ));
         let mut paper = "";
         for figure in catalogue::figures() {
@@ -146,13 +146,13 @@ impl Page {
                 let of_paper = outcomes.iter().filter(|one| one.figure.paper == paper);
                 let counts = numbers(of_paper, &shown);
                 self.add(format_args!(
-                    "<tr class=\"paper\"><td class=\"name\">{paper}</td><td class=\"title\"></td>{counts}</tr>"
+                    "<tr class=\"paper\"><td class=\"name\">{paper}</td><td class=\"about\"></td>{counts}</tr>"
                 ));
             }
             self.row(figure, outcomes, &shown);
         }
         self.add(format_args!(
-            "<tr class=\"all\"><td>all sentences</td><td class=\"title\"></td>{all}</tr>\n</table>"
+            "<tr class=\"all\"><td>all sentences</td><td class=\"about\"></td>{all}</tr>\n</table>"
         ));
     }
 
@@ -162,14 +162,14 @@ impl Page {
         let Some(outcome) = made.find(|one| std::ptr::eq(one.figure, figure)) else {
             let columns = shown.len();
             self.add(format_args!(
-                "<tr class=\"soft\"><td>{number}</td><td class=\"title\">{title}</td>\
+                "<tr class=\"soft\"><td>{number}</td><td class=\"about\">{title}</td>\
                  <td class=\"n\" colspan=\"{columns}\">not run</td></tr>"
             ));
             return;
         };
         let counts = numbers(std::iter::once(outcome), shown);
         self.add(format_args!(
-            "<tr><td><a href=\"#{}\">{number}</a></td><td class=\"title\">{title}</td>{counts}</tr>",
+            "<tr><td><a href=\"#{}\">{number}</a></td><td class=\"about\">{title}</td>{counts}</tr>",
             figure.slug()
         ));
     }

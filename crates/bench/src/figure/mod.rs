@@ -17,11 +17,14 @@ mod figure_chart;
 mod html_page;
 mod index_points;
 mod judge;
+mod making;
 mod medians;
 mod notes_of_runs;
 mod outcome;
 mod paper_numbers;
+mod progress;
 mod query_points;
+mod report_plan;
 mod run_row;
 mod svg_chart;
 

@@ -92,17 +92,21 @@ const LABELS_APART: f64 = 7.0;
 impl Chart {
     /// The chart as one document.
     pub(crate) fn svg(&self) -> String {
-        self.drawn(WIDE, &format!("<style>{}</style>\n", style()))
+        self.drawn(
+            WIDE,
+            Some(&self.title),
+            &format!("<style>{}</style>\n", style()),
+        )
     }
 
-    /// The chart as an element of a page that has the [`style`].
+    /// The chart as an element of a page that has the [`style`], and a heading with the title.
     pub(crate) fn element(&self, width: f64) -> String {
-        self.drawn(width, "")
+        self.drawn(width, None, "")
     }
 
-    fn drawn(&self, width: f64, style: &str) -> String {
+    fn drawn(&self, width: f64, title: Option<&str>, style: &str) -> String {
         let mut drawing = Drawing::new(self, width);
-        drawing.head(self);
+        drawing.head(self, title);
         drawing.vertical_axis();
         match &self.places {
             Places::Doubling(numbers) | Places::Straight(numbers) | Places::Even(numbers) => {
@@ -265,16 +269,16 @@ impl Drawing {
     }
 
     /// The title and what stands below it, and the name of the vertical axis.
-    fn head(&mut self, chart: &Chart) {
+    fn head(&mut self, chart: &Chart, title: Option<&str>) {
         self.end = 4.0;
-        self.paragraph("title", (TITLE, MARGIN), &chart.title);
+        self.paragraph("title", (TITLE, MARGIN), title.unwrap_or_default());
         for subtitle in &chart.subtitles {
             self.paragraph("soft", (SMALL, MARGIN), subtitle);
         }
         self.end += 8.0;
         let label = self.y_label.clone();
         self.paragraph("soft", (SMALL, MARGIN), &label);
-        self.bottom = self.end + 12.0 + PLOT_HEIGHT;
+        self.bottom = self.end + 18.0 + PLOT_HEIGHT;
     }
 
     fn vertical_axis(&mut self) {
