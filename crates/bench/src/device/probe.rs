@@ -1,8 +1,8 @@
 //! Threads that only write to, or read from, the device.
 //!
 //! Files are allocated and filled with zeros before the clock starts. They are then overwritten
-//! from front to back, as a log does once its files are prepared; no write changes metadata. A
-//! shared device is overwritten in the same way, each writer in its own part.
+//! from front to back, as a log does once its files are prepared, or at random; no write changes
+//! metadata. A shared device is overwritten in the same way, each writer in its own part.
 
 use std::ops::Range;
 use std::path::Path;
@@ -14,7 +14,7 @@ use namiki_platform::disk::{AlignedBuf, Disk, DiskFile};
 use namiki_platform::seeded_random::Random;
 
 use crate::args::{Length, TimedArgs};
-use crate::device_choice::ReadyDisk;
+use crate::device_choice::{MORE_ROOM, ReadyDisk};
 use crate::error::BenchError;
 use crate::interrupt;
 use crate::latency::Latencies;
@@ -29,8 +29,10 @@ const BUFFERS_BYTES_MIN: usize = 1 << 20;
 /// The work of a probe's threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// Each thread writes its own file, or its own part of the device.
+    /// Each thread writes its own file, or its own part of the device, from front to back.
     OwnFiles,
+    /// Each thread writes random blocks of its own file, or of its own part of the device.
+    OwnFilesAtRandom,
     /// All threads write one file, or the device, one at a time: the rate of a device behind a
     /// mutex.
     ///
@@ -160,7 +162,7 @@ impl Probe {
         ground: Ground<'_>,
     ) -> Result<Vec<Arc<Mutex<Target>>>, BenchError> {
         let count = match self.access {
-            Access::OwnFiles => self.threads,
+            Access::OwnFiles | Access::OwnFilesAtRandom => self.threads,
             Access::OneFileInTurns | Access::Read => 1,
         };
         let targets = (0..count).map(|number| {
@@ -175,6 +177,13 @@ impl Probe {
             if !(self.bytes as usize).is_multiple_of(block) {
                 return Err(BenchError::Usage(format!(
                     "--bytes {}: this device's blocks have {block} bytes",
+                    self.bytes
+                )));
+            }
+            if target.part.end - target.part.start < u64::from(self.bytes) {
+                return Err(BenchError::Usage(format!(
+                    "a writer's part of {} is shorter than {} bytes; {MORE_ROOM} the bytes",
+                    ground.path().display(),
                     self.bytes
                 )));
             }
@@ -217,7 +226,12 @@ impl Probe {
             let path = ground.path();
             match self.access {
                 Access::Read => worker.read().map_err(BenchError::file("read from", path))?,
-                _ => worker.write().map_err(BenchError::file("write to", path))?,
+                Access::OwnFilesAtRandom => worker
+                    .write_at_random()
+                    .map_err(BenchError::file("write to", path))?,
+                Access::OwnFiles | Access::OneFileInTurns => {
+                    worker.write().map_err(BenchError::file("write to", path))?;
+                }
             }
             latencies.add_ns(now_ns() - start);
             done += 1;
@@ -242,6 +256,15 @@ impl Worker {
             target.at = target.part.start;
         }
         Ok(())
+    }
+
+    /// Writes a block of the thread's own part.
+    fn write_at_random(&mut self) -> std::io::Result<()> {
+        let bytes = self.buffer.len() as u64;
+        let part = lock(&self.target).part.clone();
+        let block = self.random.below((part.end - part.start) / bytes);
+        self.file
+            .write_durable(part.start + block * bytes, &self.buffer)
     }
 
     fn read(&mut self) -> std::io::Result<()> {

@@ -81,7 +81,7 @@ impl Terms {
 }
 
 /// The number of threads that a statement is about; for figures over tasks, the number of tasks per
-/// thread; for figures over percentiles, the percentile.
+/// thread; for figures over percentiles, the percentile; for figures over writes, their bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum At {
     /// The paper's number.
@@ -112,6 +112,8 @@ pub(crate) enum Statement {
     Among(&'static str, Lines, At),
     /// The first line is at most a tenth above the second, at this number of threads.
     NotAbove(&'static str, &'static str, At),
+    /// The first line is at most a tenth above the second, for every measured number of threads.
+    NowhereAbove(&'static str, &'static str),
     /// Each of these lines is above the next, at this number of threads.
     Order(Lines, At),
     /// Each of these lines is above the next, for every measured number of threads.
@@ -161,6 +163,9 @@ pub(crate) enum Statement {
     /// The ratio of the first line to the second, at this number of threads, is this one, within a
     /// quarter.
     Ratio(&'static str, &'static str, At, f64),
+    /// The largest ratio of the first line to the second at one number of threads is this one, within
+    /// a quarter.
+    LargestRatio(&'static str, &'static str, f64),
     /// The ratio of the highest points of the first line and the second is this one, within a
     /// quarter.
     RatioOfPeaks(&'static str, &'static str, f64),
@@ -205,7 +210,9 @@ impl Statement {
             | Self::Linear(..)
             | Self::SmallIntercept(..)
             | Self::NoDearer(..)
+            | Self::NowhereAbove(..)
             | Self::OrderEverywhere(..) => At::Most,
+            Self::LargestRatio(..) => At::Fewest,
         }
     }
 }

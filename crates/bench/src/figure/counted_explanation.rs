@@ -47,11 +47,11 @@ pub(crate) enum Seen {
 pub(crate) struct Counted<'a> {
     pub(crate) lines: &'a [&'static str],
     /// All measured numbers of threads.
-    pub(crate) threads: &'a [u16],
+    pub(crate) threads: &'a [u32],
     /// The number of threads that decided the claim.
-    pub(crate) at: u16,
+    pub(crate) at: u32,
     /// The median of a line's runs; `None` if it was not counted.
-    pub(crate) count: &'a dyn Fn(&str, u16, Count) -> Option<f64>,
+    pub(crate) count: &'a dyn Fn(&str, u32, Count) -> Option<f64>,
 }
 
 impl Reason {
@@ -65,7 +65,7 @@ impl Seen {
     fn in_counts(self, counted: &Counted<'_>) -> bool {
         let at = |line: &str, count| (counted.count)(line, counted.at, count);
         match self {
-            Self::Threads(threads) => counted.at == threads,
+            Self::Threads(threads) => counted.at == u32::from(threads),
             Self::FewMetLocks => counted.lines.iter().all(|line| {
                 let met = at(line, Count::MetLocks).zip(at(line, Count::FailedLocks));
                 met.zip(at(line, Count::Committed))
@@ -101,12 +101,12 @@ mod tests {
     use super::*;
 
     /// Line "a" commits 1,000 with these locks and flushes; line "b" 10 times as many flushes.
-    fn is_seen(seen: Seen, locks: f64, flushes: fn(u16) -> f64, at: u16) -> bool {
+    fn is_seen(seen: Seen, locks: f64, flushes: fn(u32) -> f64, at: u32) -> bool {
         let reason = Reason {
             text: "because",
             seen: Box::leak(Box::new([seen])),
         };
-        let count = |line: &str, threads: u16, count: Count| match count {
+        let count = |line: &str, threads: u32, count: Count| match count {
             Count::Committed => Some(1000.0),
             Count::MetLocks => Some(locks),
             Count::FailedLocks => Some(0.0),
@@ -142,7 +142,7 @@ mod tests {
             lines: &["a", "b"],
             at_least,
         };
-        let flat = |_: u16| 7.0;
+        let flat = |_: u32| 7.0;
         assert!(is_seen(Seen::Threads(2), 0.0, flat, 2));
         assert!(!is_seen(Seen::Threads(2), 0.0, flat, 4));
         assert!(is_seen(Seen::FewMetLocks, 10.0, flat, 2));

@@ -60,6 +60,13 @@ pub(crate) enum Runs {
         /// Whether a run is sampled each second, from its first transaction on.
         each_second: bool,
     },
+    /// Writes to the device alone.
+    Writes {
+        /// The default lengths of a write in bytes.
+        bytes: &'static [u32],
+        /// The default length of a run in seconds.
+        seconds: u16,
+    },
     /// Operations on an index alone.
     Index {
         /// Percent of each operation, in the syntax of `--mix`.
@@ -152,6 +159,8 @@ pub(crate) enum Work {
     /// The writes of a log without a log. Each has `bytes` bytes, the log of `transactions`
     /// transactions.
     LogWrites { bytes: u32, transactions: u64 },
+    /// Writes of no log, of the experiment's lengths.
+    Writes(WriteWork),
     /// The query with one task in one thread: the reference of other runs.
     OrderedQuery,
     /// The query with many tasks.
@@ -160,6 +169,22 @@ pub(crate) enum Work {
     Cluster(ClusterWork),
     /// Operations on an index alone.
     Index(IndexWork),
+}
+
+/// The writers of a line. Each has its own file, or its own part of the device.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WriteWork {
+    pub(crate) writers: u16,
+    pub(crate) order: WriteOrder,
+}
+
+/// The places of one write after the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WriteOrder {
+    /// From front to back.
+    Sequential,
+    /// Drawn uniformly.
+    Random,
 }
 
 /// The index of a line.
@@ -210,6 +235,8 @@ pub(crate) enum Across {
     Seconds,
     /// Percentiles of the latencies of operations.
     Percentiles,
+    /// Lengths of writes in bytes.
+    WriteBytes,
     /// Reads per second, relative to ordered execution; each point lies at its own rate.
     RelativeIops { of_tasks: bool },
     /// Kinds of lines, at a fixed number of threads: a bar for each line.
@@ -242,6 +269,8 @@ pub(crate) enum Measure {
     MeanRttMs,
     /// Processor time of the leader's node, in percent of all processors.
     LeaderCpuPercent,
+    /// Bytes written per second, in millions.
+    MegabytesPerSecond,
     /// Operations of an index per second.
     OperationsPerSecond,
     /// Time of one operation of an index, in nanoseconds.
@@ -267,6 +296,7 @@ impl Measure {
             Self::CpuPercent => run.cpu_percent,
             Self::MeanRttMs => run.mean_rtt_ms,
             Self::LeaderCpuPercent => run.leader_cpu_percent,
+            Self::MegabytesPerSecond => run.megabytes_per_second,
             Self::OperationsPerSecond => run.operations_per_second,
             Self::LatencyNs => run.latency_ns,
         }
@@ -284,6 +314,7 @@ impl Measure {
             Self::CpuPercent => "CPU use, % of all processors",
             Self::MeanRttMs => "mean round trip of a transaction, ms",
             Self::LeaderCpuPercent => "CPU use of the leader's node, % of all processors",
+            Self::MegabytesPerSecond => "megabytes per second",
             Self::OperationsPerSecond => "operations per second",
             Self::LatencyNs => "latency of an operation, ns",
         }
@@ -293,6 +324,7 @@ impl Measure {
     pub(crate) fn unit(self) -> &'static str {
         match self {
             Self::Tps => " transactions/s",
+            Self::MegabytesPerSecond => " MB/s",
             Self::OperationsPerSecond => " operations/s",
             Self::Seconds => " s",
             Self::PaperAbortPercent | Self::CpuPercent | Self::LeaderCpuPercent => " %",
@@ -315,6 +347,7 @@ impl Measure {
             Self::CpuPercent => "cpu_percent",
             Self::MeanRttMs => "mean_rtt_ms",
             Self::LeaderCpuPercent => "leader_cpu_percent",
+            Self::MegabytesPerSecond => "megabytes_per_second",
             Self::OperationsPerSecond => "operations_per_second",
             Self::LatencyNs => "latency_ns",
         }
@@ -329,6 +362,7 @@ impl Across {
             Self::Workers => "workers",
             Self::Seconds => "seconds",
             Self::Percentiles => "percentile",
+            Self::WriteBytes => "bytes",
             Self::Threads | Self::Kinds { .. } | Self::RelativeIops { of_tasks: false } => {
                 "threads"
             }
@@ -336,13 +370,15 @@ impl Across {
     }
 
     /// The position of a run on its line; `None` if the run has no such number.
-    pub(crate) fn place(self, run: &RunRow) -> Option<u16> {
-        match self.flag() {
+    pub(crate) fn place(self, run: &RunRow) -> Option<u32> {
+        let place = match self.flag() {
+            "bytes" => return run.write_bytes,
             "tasks" => run.tasks,
             "seconds" => run.second,
             "percentile" => run.percentile,
             _ => Some(run.threads),
-        }
+        };
+        place.map(u32::from)
     }
 }
 
@@ -397,6 +433,13 @@ mod tests {
         assert_eq!(Across::Percentiles.place(&percentile), Some(95));
         assert_eq!(Measure::LatencyNs.of(&percentile), Some(400.0));
         assert_eq!(Measure::OperationsPerSecond.of(&percentile), Some(2e6));
+        let writes = RunRow {
+            write_bytes: Some(1 << 20),
+            megabytes_per_second: Some(90.0),
+            ..RunRow::default()
+        };
+        assert_eq!(Across::WriteBytes.place(&writes), Some(1 << 20));
+        assert_eq!(Measure::MegabytesPerSecond.of(&writes), Some(90.0));
         let rates = Across::RelativeIops { of_tasks: true };
         assert_eq!(rates.place(&query), Some(16));
         assert_eq!(rates.place(&run), None);

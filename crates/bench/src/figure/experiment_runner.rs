@@ -6,12 +6,10 @@ use std::collections::BTreeSet;
 use std::num::NonZeroU16;
 use std::path::PathBuf;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
-use namiki_platform::disk::Disk;
 use namiki_platform::machine::Machine;
 
 use super::cluster_points::{self, ClusterPoint, cluster_points};
@@ -19,8 +17,8 @@ use super::definition::{Across, Experiment, Figure, Runs, Sweep, Threads, Transa
 use super::index_points::{self, IndexPoint, index_points};
 use super::query_points::{Asked, QueryPoint, query_points};
 use super::run_row::RunRow;
+use super::write_points::{self, Writes, write_points};
 use crate::args::{self, OutputArgs, RecordBytes, Sequencer, Switch, TimedArgs};
-use crate::device::{Access, Ground, Probe};
 use crate::device_choice::{Device, DeviceChoice, SharedArgs};
 use crate::error::BenchError;
 use crate::index::{KEY_BYTES_MAX, KEYS_MAX};
@@ -70,6 +68,9 @@ pub(crate) struct RunArgs {
     /// Numbers of workers of a cluster's nodes [default: 1, 2, 4, 8]
     #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = RangedU64ValueParser::<u16>::from(1..=64))]
     pub(crate) workers: Vec<u16>,
+    /// Bytes of a write, for the figure of writes alone [default: 512, 4096, 32768, 262144]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = RangedU64ValueParser::<u32>::from(1..=1 << 30))]
+    pub(crate) bytes: Vec<u32>,
     /// Directory of a query's tables, created by `namiki load tpch` [default: small ones are made]
     #[arg(long, value_name = "DIR")]
     pub(crate) tpch: Option<PathBuf>,
@@ -124,6 +125,8 @@ impl RunArgs {
         add("tasks", (!tasks.is_empty()).then(|| tasks.join(",")));
         let workers: Vec<String> = self.workers.iter().map(ToString::to_string).collect();
         add("workers", (!workers.is_empty()).then(|| workers.join(",")));
+        let bytes: Vec<String> = self.bytes.iter().map(ToString::to_string).collect();
+        add("bytes", (!bytes.is_empty()).then(|| bytes.join(",")));
         let tpch = self.tpch.as_ref().map(|dir| dir.display().to_string());
         add("tpch", tpch);
         let seconds = self.seconds.map(|length| length.as_secs_f64().to_string());
@@ -162,6 +165,10 @@ impl RunArgs {
             Runs::Cluster { seconds, .. } => {
                 let length = cluster_points::length(self.seconds, seconds, self.quick);
                 return format!("five nodes, {} s a run", length.as_secs_f64());
+            }
+            Runs::Writes { seconds, .. } => {
+                let timed = self.write_timing(seconds);
+                return write_points::length_text(&timed, self.quick);
             }
             Runs::Index { operations, .. } => {
                 let length = match self.seconds {
@@ -317,6 +324,24 @@ impl RunArgs {
                 let points = points.map(|it| Point::new(it.line, it.run.workers, Job::Cluster(it)));
                 Ok(points.collect())
             }
+            Runs::Writes { bytes, seconds } => {
+                let asked = write_points::Asked {
+                    bytes: if self.bytes.is_empty() {
+                        bytes
+                    } else {
+                        &self.bytes
+                    },
+                    device: DeviceChoice {
+                        device: self.device(experiment)?,
+                        shared: self.shared,
+                    },
+                    timed: self.write_timing(seconds),
+                    quick: self.quick,
+                };
+                let points = write_points(figures, &asked).into_iter();
+                let points = points.map(|(line, it)| Point::new(line, it.threads, Job::Writes(it)));
+                Ok(points.collect())
+            }
             Runs::Index {
                 mix,
                 threads,
@@ -396,7 +421,10 @@ impl RunArgs {
     ) -> Result<usize, BenchError> {
         let points = match experiment.runs {
             Runs::Queries(sweep) => self.queries(experiment, sweep, figures, cores)?.len(),
-            Runs::Transactions { .. } | Runs::Cluster { .. } | Runs::Index { .. } => {
+            Runs::Transactions { .. }
+            | Runs::Cluster { .. }
+            | Runs::Writes { .. }
+            | Runs::Index { .. } => {
                 let points = self.points(experiment, figures, cores, &Prepared(None))?;
                 points.len()
             }
@@ -443,6 +471,17 @@ impl RunArgs {
         }
     }
 
+    /// The length of a run of writes alone.
+    fn write_timing(&self, default_seconds: u16) -> TimedArgs {
+        let default = Duration::from_secs(default_seconds.into());
+        let seconds = self.seconds.or((!self.quick).then_some(default));
+        TimedArgs {
+            seconds,
+            ops: seconds.is_none().then_some(write_points::QUICK_WRITES),
+            ..self.timed(None)
+        }
+    }
+
     /// `None` if the line does not run transactions.
     fn job(
         &self,
@@ -477,14 +516,16 @@ impl RunArgs {
             Work::LogWrites {
                 bytes,
                 transactions: per_write,
-            } => Ok(Some(Job::Writes(Writes {
-                bytes,
-                transactions: per_write,
-                threads,
-                device,
-                timed: self.timed(Some(transactions.div_ceil(per_write))),
-            }))),
-            Work::OrderedQuery | Work::Query(_) | Work::Cluster(_) | Work::Index(_) => Ok(None),
+            } => {
+                let timed = self.timed(Some(transactions.div_ceil(per_write)));
+                let log = Writes::of_log(bytes, per_write, threads, device, timed);
+                Ok(Some(Job::Writes(log)))
+            }
+            Work::OrderedQuery
+            | Work::Query(_)
+            | Work::Cluster(_)
+            | Work::Writes(_)
+            | Work::Index(_) => Ok(None),
         }
     }
 }
@@ -496,8 +537,8 @@ impl Experiment {
             Runs::Queries(_) => matches!(device, Device::File | Device::Slow(_)),
             Runs::Cluster { .. } => matches!(device, Device::File),
             Runs::Index { .. } => matches!(device, Device::Null),
-            // Emulated drives delay reads only, and logs are written.
-            Runs::Transactions { .. } => !matches!(device, Device::Slow(_)),
+            // Emulated drives delay reads only.
+            Runs::Transactions { .. } | Runs::Writes { .. } => !matches!(device, Device::Slow(_)),
         }
     }
 
@@ -505,9 +546,10 @@ impl Experiment {
     pub(crate) fn device_text(&self, device: &Device) -> String {
         match self.runs {
             Runs::Index { .. } => "in memory".to_owned(),
-            Runs::Transactions { .. } | Runs::Queries(_) | Runs::Cluster { .. } => {
-                device.to_string()
-            }
+            Runs::Transactions { .. }
+            | Runs::Queries(_)
+            | Runs::Writes { .. }
+            | Runs::Cluster { .. } => device.to_string(),
         }
     }
 }
@@ -551,16 +593,6 @@ enum Job {
     Index(IndexPoint),
 }
 
-/// A log's writes without the log, as `device` issues them.
-struct Writes {
-    bytes: u32,
-    /// The number of transactions per write.
-    transactions: u64,
-    threads: u16,
-    device: DeviceChoice,
-    timed: TimedArgs,
-}
-
 impl Point {
     /// The line and its numbers, for readers.
     pub(crate) fn describe(&self) -> String {
@@ -571,7 +603,8 @@ impl Point {
                 None => format!("{line}, {number} threads"),
             },
             Job::Cluster(_) => format!("{line}, {number} workers"),
-            Job::Transactions(_) | Job::Writes(_) | Job::Index(_) => {
+            Job::Writes(writes) => writes.describe(line),
+            Job::Transactions(_) | Job::Index(_) => {
                 format!("{line}, {number} threads")
             }
         }
@@ -585,6 +618,11 @@ impl Point {
     /// Whether the point runs a cluster.
     pub(crate) fn is_cluster(&self) -> bool {
         matches!(self.job, Job::Cluster(_))
+    }
+
+    /// Whether the point writes without a log.
+    pub(crate) fn is_writes_alone(&self) -> bool {
+        matches!(&self.job, Job::Writes(writes) if writes.transactions.is_none())
     }
 
     /// Whether the point runs an index alone.
@@ -647,48 +685,6 @@ fn of_transactions(row: TxnRow<'_>) -> RunRow {
         latency_us: row.latency_us,
         pause_ns: row.pause_ns,
         ..RunRow::default()
-    }
-}
-
-impl Writes {
-    fn run(&self, place: &Place) -> Result<RunRow, BenchError> {
-        let dir = place.scratch()?;
-        let ready = self.device.open(dir.path(), self.threads, true)?;
-        let probe = Probe {
-            access: Access::OwnFiles,
-            bytes: self.bytes,
-            threads: self.threads,
-            file_bytes: Probe::FILE_BYTES,
-            work_us: 0,
-        };
-        let disk: Arc<dyn Disk> = ready.disk.clone();
-        // A log creates the shared file when it is opened. Here no log is opened; the writes need
-        // at least one block, and no more than the size with which other devices are measured.
-        if let Some((path, region_bytes)) = &ready.shared
-            && !path.exists()
-        {
-            let bytes = (*region_bytes).min(Probe::FILE_BYTES) * u64::from(self.threads);
-            disk.create(path, bytes)
-                .map_err(BenchError::file("create", path))?;
-        }
-        let probed = probe.run(&disk, Ground::of(&ready, dir.path()), &self.timed)?;
-        let total = probed.total;
-        let tps = total.rate(total.done * self.transactions);
-        Ok(RunRow {
-            device: self.device.device.to_string(),
-            seed: self.timed.seed,
-            seconds: total.seconds,
-            committed: Some(total.done * self.transactions),
-            tps,
-            flushes: Some(total.done),
-            wal_bytes: Some(total.done * u64::from(self.bytes)),
-            cpu_us_per_transaction: total
-                .per_operation(probed.cpu_ns as f64 / 1e3)
-                .map(|us| us / self.transactions as f64),
-            latency_us: total.latencies.summary(),
-            pause_ns: ready.pause_ns,
-            ..RunRow::default()
-        })
     }
 }
 
@@ -762,8 +758,8 @@ mod tests {
     #[test]
     fn flags_are_shown_as_they_were_given() {
         assert_eq!(args(&[]).flags(), " --seed 42");
-        let given = "--threads 1,3 --tasks 8 --workers 1,30 --tpch /tpch --seconds 0.5 --repeat 2 --records 10 --key-bytes 32 --seed 7 \
-                     --device raw:/dev/log --raw-mb 64 --dir /data --overwrite-device --quick";
+        let given = "--threads 1,3 --tasks 8 --workers 1,30 --bytes 512,4096 --tpch /tpch --seconds 0.5 --repeat 2 \
+                     --records 10 --key-bytes 32 --seed 7 --device raw:/dev/log --raw-mb 64 --dir /data --overwrite-device --quick";
         let flags: Vec<&str> = given.split_whitespace().collect();
         let length = |flags| args(flags).length_text(figure("pwal", 7).experiment, &Prepared(None));
         assert_eq!(length(&flags[..]), "0.5 s a run, 10 records");

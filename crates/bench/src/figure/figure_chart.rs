@@ -28,6 +28,7 @@ impl Outcome {
             Across::Workers => self.curves(Places::Doubling, "workers of each node"),
             Across::Seconds => self.curves(Places::Even, "seconds since the first transaction"),
             Across::Percentiles => self.curves(Places::Even, "percentile of the latencies"),
+            Across::WriteBytes => self.curves(Places::Doubling, "bytes of a write"),
             Across::RelativeIops { .. } => self.over_rates(),
             Across::Kinds {
                 threads,
@@ -95,7 +96,7 @@ impl Outcome {
     }
 
     /// The indexes of a line's series and of its place in the chart.
-    fn position(&self, series: &[Series], line: &str, threads: u16) -> Option<(usize, usize)> {
+    fn position(&self, series: &[Series], line: &str, threads: u32) -> Option<(usize, usize)> {
         if let Across::Kinds { bars, .. } = self.figure.across {
             let places = bars.iter().enumerate().find_map(|(index, (_, lines))| {
                 let place = lines.iter().position(|one| *one == line)?;
@@ -184,7 +185,7 @@ impl Outcome {
         // Other numbers are better than none, and the axis names them.
         let asked = self.points.threads_at(At::Threads(threads));
         let measured = asked.or(self.points.threads_at(At::Most));
-        let threads = measured.unwrap_or(threads);
+        let threads = measured.unwrap_or(threads.into());
         let series = bars.iter().map(|(name, lines)| Series {
             name: (*name).to_owned(),
             points: lines

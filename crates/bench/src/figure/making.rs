@@ -12,7 +12,7 @@ use super::experiment_runner::{Point, Prepared, RunArgs};
 use super::outcome::{Circumstances, Outcome};
 use super::progress::Progress;
 use super::report_plan::Job;
-use super::run_row::{ClusterRunRow, IndexRunRow, QueryRunRow, RunRow, RunsFile};
+use super::run_row::{ClusterRunRow, IndexRunRow, QueryRunRow, RunRow, RunsFile, WriteRunRow};
 use crate::args::Format;
 use crate::device_choice::Device;
 use crate::error::BenchError;
@@ -199,6 +199,9 @@ fn add_to_table(table: &mut Report, point: &Point, row: &RunRow) -> Result<(), B
     }
     if point.is_query() {
         return table.row(&QueryRunRow(row));
+    }
+    if point.is_writes_alone() {
+        return table.row(&WriteRunRow(row));
     }
     if !point.is_index() {
         return table.row(row);

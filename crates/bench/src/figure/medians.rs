@@ -62,7 +62,7 @@ pub(crate) struct Points {
     /// The flag for the quantity that varies along a line.
     flag: &'static str,
     lines: Vec<&'static str>,
-    points: Vec<(&'static str, u16, Spread)>,
+    points: Vec<(&'static str, u32, Spread)>,
     rates: Vec<RateLine>,
 }
 
@@ -71,7 +71,7 @@ pub(crate) struct Points {
 pub(crate) struct RateLine {
     pub(crate) line: &'static str,
     /// The medians by position.
-    pub(crate) medians: Vec<(u16, f64, f64)>,
+    pub(crate) medians: Vec<(u32, f64, f64)>,
     /// The points of each complete round.
     pub(crate) rounds: Vec<Vec<(f64, f64)>>,
 }
@@ -81,7 +81,7 @@ impl Points {
     pub(crate) fn new(
         cores: usize,
         lines: Vec<&'static str>,
-        points: Vec<(&'static str, u16, Spread)>,
+        points: Vec<(&'static str, u32, Spread)>,
     ) -> Self {
         Self {
             cores: u16::try_from(cores).unwrap_or(u16::MAX),
@@ -123,29 +123,32 @@ impl Points {
 
     /// The measured numbers of threads, or of the other quantity that varies along a line,
     /// ascending.
-    pub(crate) fn threads(&self) -> Vec<u16> {
-        let mut threads: Vec<u16> = self.points.iter().map(|(_, threads, _)| *threads).collect();
+    pub(crate) fn threads(&self) -> Vec<u32> {
+        let mut threads: Vec<u32> = self.points.iter().map(|(_, threads, _)| *threads).collect();
         threads.sort_unstable();
         threads.dedup();
         threads
     }
 
     /// The number of threads that `at` stands for, if it was measured.
-    pub(crate) fn threads_at(&self, at: At) -> Option<u16> {
+    pub(crate) fn threads_at(&self, at: At) -> Option<u32> {
         let measured = self.threads();
         match at {
-            At::Threads(threads) => measured.contains(&threads).then_some(threads),
+            At::Threads(threads) => {
+                let threads = u32::from(threads);
+                measured.contains(&threads).then_some(threads)
+            }
             At::Fewest => measured.first().copied(),
             At::Cores => {
                 let mut most_first = measured.into_iter().rev();
-                most_first.find(|threads| *threads <= self.cores)
+                most_first.find(|threads| *threads <= u32::from(self.cores))
             }
             At::Most => measured.last().copied(),
         }
     }
 
     /// The runs of a line with this number of threads.
-    pub(crate) fn get(&self, line: &str, threads: u16) -> Option<Spread> {
+    pub(crate) fn get(&self, line: &str, threads: u32) -> Option<Spread> {
         let mut points = self.points.iter();
         let found = points.find(|(of, at, _)| *of == line && *at == threads);
         found.map(|(_, _, spread)| *spread)

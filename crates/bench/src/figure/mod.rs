@@ -27,5 +27,6 @@ mod query_points;
 mod report_plan;
 mod run_row;
 mod svg_chart;
+mod write_points;
 
 pub(crate) use self::command::{FigureArgs, ReportArgs, report, run};

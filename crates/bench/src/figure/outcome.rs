@@ -52,13 +52,15 @@ pub(crate) struct PointRow<'a> {
     paper: &'static str,
     figure: u16,
     line: &'static str,
-    threads: u16,
+    threads: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     tasks: Option<u16>,
     #[serde(skip_serializing_if = "Option::is_none")]
     second: Option<u16>,
     #[serde(skip_serializing_if = "Option::is_none")]
     percentile: Option<u16>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    write_bytes: Option<u32>,
     /// Present if a figure's axis is reads per second.
     #[serde(skip_serializing_if = "Option::is_none")]
     relative_iops: Option<f64>,
@@ -125,7 +127,7 @@ impl Outcome {
         let lines = figure.line_names();
         let of_lines = runs.iter().filter(|run| lines.contains(&run.line));
         let runs = at_every_place(figure.across, of_lines.cloned().collect());
-        let mut values: BTreeMap<(u16, &'static str), Vec<f64>> = BTreeMap::new();
+        let mut values: BTreeMap<(u32, &'static str), Vec<f64>> = BTreeMap::new();
         for run in &runs {
             if let Some((place, value)) = figure.across.place(run).zip(figure.value.of(run)) {
                 values.entry((place, run.line)).or_default().push(value);
@@ -168,10 +170,11 @@ impl Outcome {
                     paper: self.figure.paper,
                     figure: self.figure.number,
                     line,
-                    threads: run.map_or(place, |run| run.threads),
+                    threads: run.map_or(place, |run| run.threads.into()),
                     tasks: run.and_then(|run| run.tasks),
                     second: run.and_then(|run| run.second),
                     percentile: run.and_then(|run| run.percentile),
+                    write_bytes: run.and_then(|run| run.write_bytes),
                     relative_iops: self.rate(line, place),
                     measure: self.figure.value.key(),
                     median: spread.median,
@@ -330,7 +333,7 @@ impl Outcome {
     }
 
     /// The number of threads of the claim's first statement.
-    fn decided_at(&self, claim: &Claim) -> Option<u16> {
+    fn decided_at(&self, claim: &Claim) -> Option<u32> {
         let first = claim.statements.first();
         first.and_then(|one| self.points.threads_at(one.at()))
     }
@@ -351,7 +354,7 @@ impl Outcome {
         counts.filter(|(_, counts)| !counts.is_empty()).collect()
     }
 
-    fn counts(&self, line: &str, threads: u16, which: &[Count]) -> Counts {
+    fn counts(&self, line: &str, threads: u32, which: &[Count]) -> Counts {
         let counts = which.iter().filter_map(|count| {
             let counted = self.count(line, threads, *count)?;
             Some((count.name(), counted))
@@ -360,19 +363,19 @@ impl Outcome {
     }
 
     /// The median of a point's runs.
-    fn count(&self, line: &str, place: u16, count: Count) -> Option<f64> {
+    fn count(&self, line: &str, place: u32, count: Count) -> Option<f64> {
         let runs = self.runs_at(line, place);
         median(runs.filter_map(|run| count.of(run)).collect())
     }
 
-    fn runs_at(&self, line: &str, place: u16) -> impl Iterator<Item = &RunRow> {
+    fn runs_at(&self, line: &str, place: u32) -> impl Iterator<Item = &RunRow> {
         let across = self.figure.across;
         let runs = self.runs.iter();
         runs.filter(move |run| run.line == line && across.place(run) == Some(place))
     }
 
     /// The position of a point on an axis of reads per second.
-    fn rate(&self, line: &str, place: u16) -> Option<f64> {
+    fn rate(&self, line: &str, place: u32) -> Option<f64> {
         let Across::RelativeIops { .. } = self.figure.across else {
             return None;
         };
@@ -384,7 +387,7 @@ impl Outcome {
 
 /// The runs of a line, over their reads per second.
 fn rate_line(figure: &Figure, line: &'static str, runs: &[RunRow]) -> RateLine {
-    let mut places: BTreeMap<u16, Vec<(f64, f64)>> = BTreeMap::new();
+    let mut places: BTreeMap<u32, Vec<(f64, f64)>> = BTreeMap::new();
     let mut rounds: BTreeMap<u32, Vec<(f64, f64)>> = BTreeMap::new();
     for run in runs.iter().filter(|run| run.line == line) {
         let pair = run.relative_iops.zip(figure.value.of(run));

@@ -22,7 +22,7 @@ pub(crate) struct PaperNumber {
     words: String,
     /// Where the number would lie in the chart: the line, the number of threads and the value.
     #[serde(skip)]
-    pub(crate) place: Option<(&'static str, u16, f64)>,
+    pub(crate) place: Option<(&'static str, u32, f64)>,
 }
 
 impl PaperNumber {
@@ -45,7 +45,7 @@ pub(crate) fn paper_numbers(claim: &Claim, value: Measure, points: &Points) -> V
 }
 
 fn of_statement(statement: Statement, value: Measure, points: &Points) -> Option<PaperNumber> {
-    let median = |line: &str, at: u16| points.get(line, at).map(|spread| spread.median);
+    let median = |line: &str, at: u32| points.get(line, at).map(|spread| spread.median);
     match statement {
         Statement::Ratio(upper, lower, at, times) => {
             let threads = points.threads_at(at);
@@ -55,6 +55,18 @@ fn of_statement(statement: Statement, value: Measure, points: &Points) -> Option
                 times,
                 pair.map(|(_, high, low)| high / low),
                 pair.map(|(at, _, low)| (upper, at, low * times)),
+            ))
+        }
+        Statement::LargestRatio(upper, lower, times) => {
+            let pairs = points.threads().into_iter();
+            let pairs = pairs.filter_map(|at| Some((at, median(upper, at)?, median(lower, at)?)));
+            let largest =
+                pairs.max_by(|one, other| (one.1 / one.2).total_cmp(&(other.1 / other.2)));
+            Some(multiple(
+                format!("{upper} : {lower}, at most"),
+                times,
+                largest.map(|(_, high, low)| high / low),
+                largest.map(|(at, _, low)| (upper, at, low * times)),
             ))
         }
         Statement::RatioOfPeaks(upper, lower, times) => {
@@ -86,7 +98,7 @@ fn multiple(
     of: String,
     paper: f64,
     here: Option<f64>,
-    place: Option<(&'static str, u16, f64)>,
+    place: Option<(&'static str, u32, f64)>,
 ) -> PaperNumber {
     let found = here.map_or("not measured".to_owned(), |here| {
         format!("{}×", short(here))
@@ -125,9 +137,10 @@ fn simple(
 }
 
 /// The number of threads in words: the one measured, or the one that is missing.
-fn place_text(at: At, measured: Option<u16>) -> String {
+fn place_text(at: At, measured: Option<u32>) -> String {
     match (measured, at) {
-        (Some(threads), _) | (None, At::Threads(threads)) => format!(" at {threads}"),
+        (Some(threads), _) => format!(" at {threads}"),
+        (None, At::Threads(threads)) => format!(" at {threads}"),
         (None, At::Fewest | At::Cores | At::Most) => String::new(),
     }
 }

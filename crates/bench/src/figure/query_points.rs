@@ -88,6 +88,7 @@ pub(crate) fn query_points(sweep: Sweep, figures: &[&Figure], asked: Asked<'_>) 
                 Work::Query(QueryThreads::AllAdaptive) => (threads, None),
                 Work::Transactions { .. }
                 | Work::LogWrites { .. }
+                | Work::Writes(_)
                 | Work::Cluster(_)
                 | Work::Index(_) => continue,
             };

@@ -39,6 +39,10 @@ const SETUP: f64 = 1.2;
 const OF_QUERY: f64 = 3.0;
 const OF_CLUSTER: f64 = 8.0;
 const OF_TRANSACTIONS: f64 = 4.0;
+/// Seconds of a run that only writes, in a standard report, and what its warm-up and its files take
+/// beside them.
+const OF_WRITES: f64 = 0.25;
+const SETUP_OF_WRITES: f64 = 0.35;
 
 /// An experiment with the figures that show its runs.
 #[derive(Debug)]
@@ -76,6 +80,11 @@ impl Job {
             self.experiment.runs,
             Runs::Transactions { .. } | Runs::Index { .. }
         )
+    }
+
+    /// Whether it only writes: its files are ready soon, and short runs suffice.
+    fn is_writes(&self) -> bool {
+        matches!(self.experiment.runs, Runs::Writes { .. })
     }
 
     fn is_cluster(&self) -> bool {
@@ -170,8 +179,14 @@ impl<'a> Plan<'a> {
             let jobs = self.jobs.iter().filter(move |(job, _)| is(job));
             jobs.map(|(_, runs)| *runs as f64).sum::<f64>()
         };
-        let of_queries = runs_of(|job| !job.is_timed() && !job.is_cluster()) * OF_QUERY;
-        let left = BUDGET - self.spent - of_queries;
+        let fixed = self
+            .jobs
+            .iter()
+            .filter(|(job, _)| !job.is_timed() && !job.is_cluster());
+        let fixed: f64 = fixed
+            .map(|(job, runs)| self.of_run(job) * *runs as f64)
+            .sum();
+        let left = BUDGET - self.spent - fixed;
         let each = left / runs_of(Job::is_timed).max(1.0) - self.setup();
         let steps = (each.clamp(SECONDS_MIN, SECONDS_MAX) / SECONDS_STEP + 1e-9).floor();
         steps * SECONDS_STEP
@@ -183,8 +198,13 @@ impl<'a> Plan<'a> {
         let mut args = self.args.clone();
         if self.length == ReportLength::Standard {
             args.repeat = Some(self.repeat(job));
-            if job.is_timed() && args.seconds.is_none() {
-                args.seconds = Some(Duration::from_secs_f64(self.seconds()));
+            if args.seconds.is_none() {
+                let seconds = match job.experiment.runs {
+                    _ if job.is_timed() => Some(self.seconds()),
+                    Runs::Writes { .. } => Some(OF_WRITES),
+                    _ => None,
+                };
+                args.seconds = seconds.map(Duration::from_secs_f64);
             }
         }
         Some((job, args, self.of_run(job)))
@@ -195,12 +215,21 @@ impl<'a> Plan<'a> {
         let given = self.args.seconds.map(|length| length.as_secs_f64());
         match (given, self.length) {
             _ if job.is_cluster() => OF_CLUSTER,
+            _ if job.is_writes() => self.of_writes(given, job),
             _ if !job.is_timed() => OF_QUERY,
             (Some(seconds), _) => seconds + self.setup(),
             (None, ReportLength::Standard) => self.seconds() + self.setup(),
             (None, ReportLength::Full) => OF_TRANSACTIONS,
             (None, ReportLength::Quick) => SETUP,
         }
+    }
+
+    fn of_writes(&self, given: Option<f64>, job: &Job) -> f64 {
+        let default = match (self.length, &job.experiment.runs) {
+            (ReportLength::Full, Runs::Writes { seconds, .. }) => f64::from(*seconds),
+            _ => OF_WRITES,
+        };
+        given.unwrap_or(default) + SETUP_OF_WRITES
     }
 
     /// The seconds that all remaining runs take.
@@ -270,7 +299,7 @@ mod tests {
             let each = if job.is_timed() {
                 seconds.unwrap() + setup
             } else {
-                OF_QUERY
+                plan.of_run(job)
             };
             total += each * runs;
             plan.took(each * runs, seconds);

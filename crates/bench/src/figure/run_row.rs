@@ -70,9 +70,12 @@ pub(crate) struct RunRow {
     pub(crate) second: Option<u16>,
     /// Use of all processors by the leader's node in the previous second, in percent.
     pub(crate) leader_cpu_percent: Option<f64>,
+    /// Bytes of a write, in a run that only writes.
+    pub(crate) write_bytes: Option<u32>,
+    pub(crate) megabytes_per_second: Option<f64>,
     /// Bytes of an index's keys.
     pub(crate) key_bytes: Option<usize>,
-    /// Operations of an index.
+    /// Operations of an index, or writes.
     pub(crate) operations: Option<u64>,
     pub(crate) operations_per_second: Option<f64>,
     /// The percentile of the latencies that the row has, in a run whose operations are timed one by
@@ -185,6 +188,28 @@ impl Row for IndexRunRow<'_> {
             ("CAS misses", Cell::count(run.cas_misses)),
             ("consolidations", Cell::count(run.consolidations)),
             ("failed", Cell::count(run.consolidations_failed)),
+            ("seconds", Cell::measure(run.seconds)),
+            ("series", Cell::key(run.line)),
+        ]
+    }
+}
+
+/// A run of writes alone, as the table for readers shows it.
+#[derive(Serialize)]
+#[serde(transparent)]
+pub(crate) struct WriteRunRow<'a>(pub(crate) &'a RunRow);
+
+impl Row for WriteRunRow<'_> {
+    fn cells(&self) -> Vec<(&'static str, Cell)> {
+        let run = self.0;
+        let latency = |of: fn(&LatencyUs) -> f64| Cell::measure(run.latency_us.as_ref().map(of));
+        vec![
+            ("bytes", Cell::key(run.write_bytes.unwrap_or_default())),
+            ("writers", Cell::key(run.threads)),
+            ("MB/s", Cell::measure(run.megabytes_per_second)),
+            ("writes/s", Cell::measure(run.operations_per_second)),
+            ("p50 us", latency(|us| us.p50)),
+            ("p99 us", latency(|us| us.p99)),
             ("seconds", Cell::measure(run.seconds)),
             ("series", Cell::key(run.line)),
         ]

@@ -141,6 +141,49 @@ fn a_pwal_figure_writes_the_papers_records_to_disk() {
     assert_eq!(left, ["pwal-7.csv", "pwal-7.json", "pwal-7.svg"]);
 }
 
+/// Paper: pwal §3.2, figure 2.
+#[test]
+fn pwal_2_lies_over_the_bytes_of_a_write() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("device");
+    let raw = format!("--device raw:{} --raw-mb 16", text(&file));
+    for device in ["--device fdatasync", raw.as_str()] {
+        let more = format!("--repeat 2 --bytes 8192,512 {device}");
+        let rows = figure("pwal", "2", dir.path(), &more);
+        let (points, claims) = (of_kind(&rows, "point"), of_kind(&rows, "claim"));
+        assert_eq!((points.len(), claims.len()), (4 * 2, 4));
+        for point in points {
+            assert_eq!(point["measure"], "megabytes_per_second");
+            assert_eq!(point["counts"]["operations"], 64.0);
+            assert!(point["median"].as_f64() > Some(0.0), "{point}");
+            let line = point["line"].as_str().unwrap();
+            let writers = if line.ends_with("16 writers") { 16 } else { 1 };
+            assert_eq!(point["threads"], writers, "{point}");
+            assert!(matches!(point["write_bytes"].as_u64(), Some(512 | 8192)));
+        }
+        for claim in claims {
+            assert_ne!(claim["verdict"], "not testable here", "{claim}");
+        }
+        assert_eq!(elements(&dir.path().join("pwal-2.svg"), "polyline"), 4);
+    }
+    let out = text(dir.path());
+    for (more, why) in [
+        (
+            "--device slow:8x1ms",
+            "pwal-2 does not run on --device slow:8x1ms",
+        ),
+        ("--bytes 100", "this device's blocks have"),
+    ] {
+        refused(&format!("figure pwal 2 --out {out} --quick {more}"), 2, why);
+    }
+    // 16 parts of one MiB have no block of two; the one part of one writer has.
+    let small = format!("--device raw:{} --raw-mb 16 --bytes 2097152", text(&file));
+    let output = run(&format!("figure pwal 2 --out {out} --quick {small}"));
+    assert_eq!(output.status.code(), Some(2));
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert!(errors.contains("raise --raw-mb"), "{errors}");
+}
+
 #[test]
 fn claims_are_printed_for_people() {
     let dir = tempfile::tempdir().unwrap();
@@ -176,7 +219,7 @@ fn the_list_names_every_figure() {
             .collect()
     };
     assert_eq!(numbers("tictoc-pwal"), [3, 6, 7, 8, 9, 10, 11, 12, 13]);
-    assert_eq!(numbers("pwal"), [6, 7, 8, 9, 10, 11]);
+    assert_eq!(numbers("pwal"), [2, 6, 7, 8, 9, 10, 11]);
     assert_eq!(numbers("oode"), [2, 3, 4, 5, 6, 7, 8, 9]);
     assert_eq!(numbers("raft-pwal"), [2, 3, 4, 5, 6]);
     assert_eq!(numbers("bwtree"), [12, 13, 14, 15, 16, 17, 18]);

@@ -66,6 +66,8 @@ mod tests {
                         | Statement::Crosses(line, ..) => known(&[line]),
                         Statement::Ratio(upper, lower, ..)
                         | Statement::NotAbove(upper, lower, ..)
+                        | Statement::NowhereAbove(upper, lower)
+                        | Statement::LargestRatio(upper, lower, ..)
                         | Statement::RatioShrinks(upper, lower, ..)
                         | Statement::RatioOfPeaks(upper, lower, ..) => known(&[upper, lower]),
                         Statement::RatiosShrink(pairs, ..) => {

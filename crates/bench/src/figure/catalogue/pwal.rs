@@ -1,12 +1,16 @@
-//! The figures of `pwal` with measurements: a log per worker against a single one, sizes of groups,
-//! and three kinds of transactions. These use two-phase locking and operation logging, as the
-//! paper's do. Early lock release is inferred from the paper's statements and omissions
+//! The figures of `pwal` with measurements: writes to the device, a log per worker against a single
+//! one, sizes of groups, and three kinds of transactions. These use two-phase locking and operation
+//! logging, as the paper's do. Early lock release is inferred from the paper's statements and omissions
 //! ([`LOCKS`]).
 //!
 //! A run is 100,000 transactions, each log record has 512 bytes, and groups are of 16. Most threads
 //! wait for the device, so it makes sense to have more of them than cores.
 //!
 //! Paper: pwal §6.1, figures 6 and 7; §6.2, figure 8; §6.3, figures 9 to 11
+
+mod device_writes;
+#[cfg(test)]
+mod device_writes_tests;
 
 use std::num::NonZeroU16;
 
@@ -159,6 +163,7 @@ const READS_ARE_NOT_LOGGED: Reason = Reason {
 const TERMS: Terms = Terms::new(WRITING);
 
 pub(super) static FIGURES: &[Figure] = &[
+    device_writes::FIGURE,
     Figure {
         paper: PAPER,
         number: 6,

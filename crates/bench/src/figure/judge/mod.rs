@@ -145,7 +145,7 @@ struct Comparison {
     doubt: Option<Doubt>,
 }
 
-fn threads_at(at: At, points: &Points) -> Result<u16, Missing> {
+fn threads_at(at: At, points: &Points) -> Result<u32, Missing> {
     let needed = match at {
         At::Threads(threads) => threads,
         At::Fewest => 1,
@@ -155,7 +155,7 @@ fn threads_at(at: At, points: &Points) -> Result<u16, Missing> {
     points.threads_at(at).ok_or_else(missing)
 }
 
-fn point(line: &str, threads: u16, points: &Points) -> Result<Spread, Missing> {
+fn point(line: &str, threads: u32, points: &Points) -> Result<Spread, Missing> {
     let missing = || match points.flag() {
         // A line is measured at all seconds and all percentiles, or at none.
         "seconds" | "percentile" => Missing(format!("needs {line}")),
@@ -167,12 +167,12 @@ fn point(line: &str, threads: u16, points: &Points) -> Result<Spread, Missing> {
 /// The points of a line between two numbers of threads: at least two.
 fn stretch(
     line: &str,
-    (from, to): (u16, u16),
+    (from, to): (u32, u32),
     points: &Points,
-) -> Result<Vec<(u16, Spread)>, Missing> {
+) -> Result<Vec<(u32, Spread)>, Missing> {
     let between = points.threads().into_iter();
     let between = between.filter(|threads| (from..=to).contains(threads));
-    let found: Vec<(u16, Spread)> = between
+    let found: Vec<(u32, Spread)> = between
         .filter_map(|threads| Some((threads, points.get(line, threads)?)))
         .collect();
     if found.len() < 2 {
@@ -212,7 +212,7 @@ fn gain(first: Spread, last: Spread) -> Spread {
     }
 }
 
-fn along(line: &str, stretch: &[(u16, Spread)]) -> String {
+fn along(line: &str, stretch: &[(u32, Spread)]) -> String {
     let values = stretch
         .iter()
         .map(|(threads, at)| format!("{} at {threads}", short(at.median)));
@@ -225,7 +225,7 @@ impl Evidence {
     fn against_the_rest(
         &mut self,
         lines: &[&str],
-        threads: u16,
+        threads: u32,
         points: &Points,
         upper_first: impl Fn(Spread, Spread) -> (Spread, Spread),
     ) -> Result<(), Missing> {
@@ -246,7 +246,7 @@ impl Evidence {
     fn order(
         &mut self,
         highest_first: &[&'static str],
-        threads: u16,
+        threads: u32,
         points: &Points,
     ) -> Result<(), Missing> {
         let mut values = Vec::new();
@@ -266,8 +266,8 @@ impl Evidence {
         line: &str,
         from: u16,
         points: &Points,
-    ) -> Result<Vec<(u16, Spread)>, Missing> {
-        let stretch = stretch(line, (from, points.cores()), points)?;
+    ) -> Result<Vec<(u32, Spread)>, Missing> {
+        let stretch = stretch(line, (from.into(), points.cores().into()), points)?;
         let most = stretch[0].1.times(FLAT);
         for (_, later) in &stretch[1..] {
             self.at_most(*later, most);
@@ -328,7 +328,7 @@ impl Evidence {
         });
     }
 
-    fn side_by_side(&mut self, threads: u16, mut values: Vec<(&str, Spread)>) {
+    fn side_by_side(&mut self, threads: u32, mut values: Vec<(&str, Spread)>) {
         values.sort_by(|one, other| other.1.median.total_cmp(&one.1.median));
         let values = values
             .iter()

@@ -36,6 +36,7 @@ impl Evidence {
                 self.side_by_side(threads, vec![(line, own), (limit, most)]);
                 Ok(())
             }
+            Statement::NowhereAbove(line, limit) => self.nowhere_above(line, limit, points),
             Statement::Order(highest_first, at) => {
                 self.order(highest_first, threads_at(at, points)?, points)
             }
@@ -86,6 +87,9 @@ impl Evidence {
                 self.multiple((upper, high), (lower, low), times);
                 Ok(())
             }
+            Statement::LargestRatio(upper, lower, times) => {
+                self.largest_ratio((upper, lower), times, points)
+            }
             Statement::RatioOfPeaks(upper, lower, times) => {
                 let high = peak(upper, points)?;
                 self.multiple((upper, high), (lower, peak(lower, points)?), times);
@@ -132,6 +136,43 @@ impl Evidence {
         }
         values.push((line, own));
         self.side_by_side(threads, values);
+        Ok(())
+    }
+
+    fn nowhere_above(
+        &mut self,
+        line: &'static str,
+        limit: &'static str,
+        points: &Points,
+    ) -> Result<(), Missing> {
+        threads_at(At::Fewest, points)?;
+        for at in points.threads() {
+            let (own, most) = (point(line, at, points)?, point(limit, at, points)?);
+            self.at_most(own, most.times(FLAT));
+            self.side_by_side(at, vec![(line, own), (limit, most)]);
+        }
+        Ok(())
+    }
+
+    fn largest_ratio(
+        &mut self,
+        (upper, lower): (&'static str, &'static str),
+        times: f64,
+        points: &Points,
+    ) -> Result<(), Missing> {
+        threads_at(At::Fewest, points)?;
+        let mut largest: Option<(u32, Spread, Spread)> = None;
+        for at in points.threads() {
+            let (high, low) = (point(upper, at, points)?, point(lower, at, points)?);
+            let found = ratio(high, low).median;
+            if largest.is_none_or(|(_, high, low)| found > ratio(high, low).median) {
+                largest = Some((at, high, low));
+            }
+        }
+        if let Some((at, high, low)) = largest {
+            self.multiple((upper, high), (lower, low), times);
+            self.texts.push(format!("that is at {at}"));
+        }
         Ok(())
     }
 
@@ -239,7 +280,7 @@ impl Evidence {
         let (rates, _) = rate_line(line, points)?;
         let mut by_rate = rates.medians.clone();
         by_rate.sort_by(|one, other| one.1.total_cmp(&other.1));
-        let price = |(place, rate, _): (u16, f64, f64)| {
+        let price = |(place, rate, _): (u32, f64, f64)| {
             point(line, place, points).map(|value| (rate, value.times(1.0 / rate)))
         };
         let few = price(by_rate[0])?;
@@ -266,7 +307,7 @@ impl Evidence {
 
     fn drops_after(&mut self, line: &str, threads: &[u16], points: &Points) -> Result<(), Missing> {
         for &threads in threads {
-            let stretch = stretch(line, (threads, points.cores()), points)?;
+            let stretch = stretch(line, (threads.into(), points.cores().into()), points)?;
             self.above(stretch[0].1, stretch[1].1.times(FLAT));
             self.texts.push(along(line, &stretch[..2]));
         }
@@ -358,7 +399,7 @@ impl Evidence {
 
 /// The highest value of a line.
 fn peak(line: &str, points: &Points) -> Result<Spread, Missing> {
-    let stretch = stretch(line, (0, u16::MAX), points)?;
+    let stretch = stretch(line, (0, u32::MAX), points)?;
     let peaks = stretch.into_iter().map(|(_, spread)| spread);
     peaks
         .max_by(|one, other| one.median.total_cmp(&other.median))
@@ -366,7 +407,7 @@ fn peak(line: &str, points: &Points) -> Result<Spread, Missing> {
 }
 
 /// Two different numbers of threads.
-fn two_places((from, to): (At, At), points: &Points) -> Result<(u16, u16), Missing> {
+fn two_places((from, to): (At, At), points: &Points) -> Result<(u32, u32), Missing> {
     let (from, to) = (threads_at(from, points)?, threads_at(to, points)?);
     if from == to {
         return Err(Missing(format!("needs more --{}", points.flag())));

@@ -477,7 +477,7 @@ fn growth_slows_if_the_last_step_gains_less() {
 #[test]
 fn a_straight_line_rises_and_has_four_points() {
     let judged = |cores, runs: fn(f64) -> Spread, value: fn(f64) -> f64| {
-        let places = [1, 2, 4, 8].map(|place: u16| (UP, place, runs(value(place.into()))));
+        let places = [1, 2, 4, 8].map(|place: u32| (UP, place, runs(value(place.into()))));
         let statements: &'static [Statement] = &[Statement::Straight(UP, 0.98, At::Cores)];
         let points = Points::new(cores, vec![UP], places.to_vec());
         judge(&claim(1, statements), &points)
