@@ -60,8 +60,9 @@ A report has one of three lengths:
   --quick      about two minutes: one short run of each point, on small data. It shows that everything works, and judges
                no sentence.
   --standard   at most 20 minutes, without raft-pwal: three runs of each point, so that most sentences are judged (two if
-               a machine with many cores has too many points), and one where it has too few cores for every sentence. A
-               run of transactions or of an index is as long as the number of points allows. The default.
+               three do not fit), and one where this machine has too few cores for every sentence. A run of
+               transactions or of an index is as long as the number of points allows; tables of pwal have 100,000
+               records. The default.
   --full       the papers' sizes, about an hour on two cores: three runs of each point, each with as many transactions
                as the paper's.
 --seconds and --repeat change what the length says. The clusters of raft-pwal add about half an hour (--quick: a minute);
