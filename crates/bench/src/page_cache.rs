@@ -47,7 +47,12 @@ fn files_in(dir: &Path) -> Result<Vec<PathBuf>, BenchError> {
     for entry in std::fs::read_dir(dir).map_err(BenchError::file("list", dir))? {
         let path = entry.map_err(BenchError::file("list", dir))?.path();
         if path.is_dir() {
-            files.extend(files_in(&path)?);
+            match files_in(&path) {
+                Ok(found) => files.extend(found),
+                // A store may remove folders while it runs.
+                Err(_) if !path.exists() => {}
+                Err(error) => return Err(error),
+            }
         } else {
             files.push(path);
         }

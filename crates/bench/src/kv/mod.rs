@@ -19,6 +19,7 @@ mod key_bytes;
 #[cfg(feature = "compare")]
 mod lmdb;
 mod log_only_baseline;
+mod long_run;
 mod namiki;
 #[cfg(feature = "compare")]
 mod one_writer;
@@ -49,6 +50,7 @@ use clap::Args;
 use clap::builder::RangedU64ValueParser;
 use namiki_platform::machine::Machine;
 
+use self::long_run::{LongRunArgs, Watch};
 use self::namiki::NamikiSetting;
 use self::result_row::KvRow;
 use self::run_one::Plan;
@@ -102,13 +104,21 @@ Every run is checked: a record that was updated blindly holds the last write of 
 wrote it, what was counted up is there to the last one, and what was read is what had been written. With
 --verify-recovery each record holds the same when the store is closed and opened again.
 
+A long run (--minutes) goes through Namiki's checkpoints and the rivals' flushes and compactions. It prints a row
+for each interval (--every-seconds), also into a file (--csv), and then one for the run. A stall is a time in which no
+thread commits; a slow second has less than a tenth of the commits of the median second. Write amplification is
+the bytes written to the device of the folder (by all processes, so leave it to this one) for each byte of keys
+and values that was updated, space amplification the bytes of the store's folder for each byte of keys and values
+in the table.
+
 Latencies are those of all transactions that wait for the device, and of one in 13 of the others. rss_bytes
 is the memory of the whole process, mapped files and what earlier runs left to its allocator included.
 
 Examples:
   namiki-bench compare kv --stores namiki,floor,redb,fjall,lmdb --workload u1 --threads 1,16 --repeat 5
   namiki-bench compare kv --stores namiki,lmdb --workload r10,scan100 --threads 2
-  namiki-bench compare kv --stores namiki --workload u1 --threads 16 --skew 0,0.99 --format json";
+  namiki-bench compare kv --stores namiki --workload u1 --threads 16 --skew 0,0.99 --format json
+  namiki-bench compare kv --stores namiki,redb-batched,fjall --workload u1 --threads 16 --minutes 10 --csv rates.csv";
 
 /// Arguments of `compare kv`.
 #[derive(Args, Debug)]
@@ -173,6 +183,8 @@ pub(crate) struct CompareKvArgs {
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
     #[command(flatten)]
+    long: LongRunArgs,
+    #[command(flatten)]
     timed: TimedArgs,
 }
 
@@ -186,6 +198,16 @@ struct Combination {
     skew: f64,
 }
 
+impl Combination {
+    /// The flag's name for its durability.
+    fn durable_name(&self) -> &'static str {
+        match self.durable {
+            Switch::On => "on",
+            Switch::Off => "off",
+        }
+    }
+}
+
 /// Runs the command.
 pub(crate) fn run(args: &CompareKvArgs) -> Result<(), BenchError> {
     args.check()?;
@@ -193,9 +215,12 @@ pub(crate) fn run(args: &CompareKvArgs) -> Result<(), BenchError> {
     let place = Place::new(args.dir.as_deref())?;
     let machine = Machine::describe(place.path());
     place.note_memory(&machine);
+    if args.long.minutes.is_some() {
+        return long_run::run(args, &place, &machine, &combinations);
+    }
     let mut report = Report::new(args.timed.output.format);
     let outcome = in_turns(args.timed.repeat, &combinations, |combination, round| {
-        let row = args.run_one(*combination, &place, &machine, round)?;
+        let row = args.run_one(*combination, &place, &machine, round, None)?;
         report.row(&row)
     });
     report.finish()?;
@@ -316,17 +341,22 @@ impl CompareKvArgs {
         place: &Place,
         machine: &'a Machine,
         round: u32,
+        watch: Option<&Watch<'_>>,
     ) -> Result<KvRow<'a>, BenchError> {
         let Combination {
             store,
             workload,
-            durable,
             threads,
             skew,
+            ..
         } = combination;
+        let timed = TimedArgs {
+            seconds: self.long.minutes.or(self.timed.seconds),
+            ..self.timed.clone()
+        };
         let plan = Plan {
             workload,
-            durable: durable == Switch::On,
+            durable: combination.durable == Switch::On,
             threads: threads.get(),
             choice: Choice {
                 records: self.records,
@@ -336,26 +366,21 @@ impl CompareKvArgs {
             },
             value_bytes: self.value_bytes,
             verify_recovery: self.verify_recovery,
-            timed: &self.timed,
+            timed: &timed,
+            watch,
         };
         let scratch = place.scratch()?;
         let name = store.store().name();
         let measured = plan.run(name, scratch.path(), &|setting| store.open(setting))?;
         let total = measured.total;
-        let namiki = match store {
-            Chosen::Namiki(setting) => Some(setting),
-            Chosen::Other(_) => None,
-        };
+        let namiki = store.namiki();
         Ok(KvRow {
             store: name,
             spec: namiki.map(|it| it.spec.to_string()),
             index: namiki.map(|it| it.index.to_string()),
             streams: namiki.and_then(|it| it.streams).map(NonZeroU16::get),
             workload: workload.name(),
-            durable: match durable {
-                Switch::On => "on",
-                Switch::Off => "off",
-            },
+            durable: combination.durable_name(),
             threads: threads.get(),
             records: self.records,
             value_bytes: self.value_bytes,

@@ -192,6 +192,7 @@ pub(super) fn run_small(workload: KvWorkload, open: &Open<'_>) -> Result<u64, Be
         value_bytes: 20,
         verify_recovery: true,
         timed: &timed,
+        watch: None,
     };
     let dir = tempfile::tempdir().unwrap();
     let measured = plan.run("small", dir.path(), open)?;

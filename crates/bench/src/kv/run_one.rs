@@ -5,6 +5,7 @@ use std::path::Path;
 use namiki_platform::clock::process_cpu_ns;
 use namiki_platform::machine::resident_bytes;
 
+use super::long_run::Watch;
 use super::store::{Promises, Setting, Store};
 use super::verify::Expected;
 use super::worker::{Memory, Worker};
@@ -20,7 +21,7 @@ use crate::txn::workload::{Choice, Ring, ring_transactions};
 const SAMPLE_EVERY_IN_MEMORY: u32 = 13;
 
 /// The parameters of a run, for any store.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(crate) struct Plan<'a> {
     pub(crate) workload: KvWorkload,
     pub(crate) durable: bool,
@@ -29,6 +30,8 @@ pub(crate) struct Plan<'a> {
     pub(crate) value_bytes: u16,
     pub(crate) verify_recovery: bool,
     pub(crate) timed: &'a TimedArgs,
+    /// The observer of a long run.
+    pub(crate) watch: Option<&'a Watch<'a>>,
 }
 
 /// The measured results.
@@ -62,7 +65,10 @@ impl Plan<'_> {
         }
         store.load(&setting)?;
         interrupt::check()?;
-        let (measured, threads) = self.measure(name, &*store)?;
+        let (measured, threads) = match self.watch {
+            Some(watch) => watch.beside(dir, || self.measure(name, &*store))?,
+            None => self.measure(name, &*store)?,
+        };
         let expected = Expected {
             workload: self.workload,
             value_bytes: self.value_bytes,
@@ -90,6 +96,9 @@ impl Plan<'_> {
             |thread| self.worker(store, thread),
             Worker::stage,
             || {
+                if let Some(watch) = self.watch {
+                    watch.mark()?;
+                }
                 let cpu_ns = process_cpu_ns().map_err(BenchError::system("ask for CPU time"))?;
                 let rss_bytes = resident_bytes().map_err(BenchError::system("ask for memory"))?;
                 Ok((cpu_ns, rss_bytes))
@@ -105,7 +114,7 @@ impl Plan<'_> {
         Ok((measured, threads.collect()))
     }
 
-    fn worker<'a>(&self, store: &'a dyn Store, thread: usize) -> Result<Worker<'a>, BenchError> {
+    fn worker<'a>(&'a self, store: &'a dyn Store, thread: usize) -> Result<Worker<'a>, BenchError> {
         interrupt::check()?;
         let drawn = self.workload.drawn();
         let threads = usize::from(self.threads);
@@ -121,6 +130,7 @@ impl Plan<'_> {
             sample_every: if waits { 1 } else { SAMPLE_EVERY_IN_MEMORY },
             done: Done::new(drawn, thread, ring, 0),
             memory: Memory::default(),
+            watch: self.watch,
         })
     }
 }

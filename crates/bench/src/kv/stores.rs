@@ -138,6 +138,14 @@ impl Chosen {
         }
     }
 
+    /// Namiki's configuration.
+    pub(crate) fn namiki(self) -> Option<NamikiSetting> {
+        match self {
+            Self::Namiki(setting) => Some(setting),
+            Self::Other(_) => None,
+        }
+    }
+
     /// Opens the store, or creates it.
     pub(crate) fn open(self, setting: &Setting<'_>) -> Result<Box<dyn Store>, BenchError> {
         let store = match self {

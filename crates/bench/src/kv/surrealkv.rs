@@ -4,6 +4,8 @@
 //! possible. Its background tasks run on a tokio runtime of its own with tokio's default number of
 //! threads, one for each processor. A caller's thread parks until its commit is done.
 
+use std::time::Duration;
+
 use ::surrealkv::{Durability, Error, LSMIterator, Mode, Options, Transaction, Tree, TreeBuilder};
 use namiki::ValueBytes;
 use tokio::runtime::{Builder, Runtime};
@@ -18,6 +20,9 @@ use crate::txn::record_payload::Payload;
 const NAME: &str = "surrealkv";
 /// Cache size for a million records, so that reads are served from memory, as in the other stores.
 const CACHE_BYTES: u64 = 1 << 30;
+/// Delay of a retry. A conflicting commit stays a conflict until it is durable and visible, so an
+/// immediate retry fails again.
+const RETRY_AFTER: Duration = Duration::from_micros(100);
 /// Records in one transaction of the load.
 const BATCH_RECORDS: usize = 10_000;
 
@@ -69,7 +74,10 @@ impl SurrealkvStore {
             body(&mut tx)?;
             match self.runtime.block_on(tx.commit()) {
                 Ok(()) => return Ok(Committed { aborted }),
-                Err(Error::TransactionWriteConflict | Error::TransactionRetry) => aborted += 1,
+                Err(Error::TransactionWriteConflict | Error::TransactionRetry) => {
+                    aborted += 1;
+                    std::thread::sleep(RETRY_AFTER);
+                }
                 Err(error) => return Err(of(NAME)(error)),
             }
         }

@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use namiki_platform::clock::now_ns;
 
+use super::long_run::Watch;
 use super::store::{Committed, Handle};
 use super::workload::{KvWorkload, SCAN_RECORDS};
 use crate::args::Length;
@@ -28,6 +29,8 @@ pub(crate) struct Worker<'a> {
     pub(crate) done: Done,
     /// Buffers of the transactions.
     pub(crate) memory: Memory,
+    /// The observer of a long run.
+    pub(crate) watch: Option<&'a Watch<'a>>,
 }
 
 /// Buffers that the transactions reuse.
@@ -59,9 +62,13 @@ impl Worker<'_> {
             aborted_before += self.transaction()?.aborted;
             self.done.commit();
             committed += 1;
-            if let Some(start) = start {
-                latencies.add_ns(now_ns() - start);
+            let latency_ns = start.map(|start| now_ns() - start);
+            if let Some(ns) = latency_ns {
+                latencies.add_ns(ns);
                 until_sample = self.sample_every;
+            }
+            if let Some(watch) = self.watch {
+                watch.committed(self.done.thread, latency_ns);
             }
         }
         Ok(StageResult {

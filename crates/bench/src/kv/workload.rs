@@ -46,9 +46,19 @@ impl KvWorkload {
         }
     }
 
+    /// The records that each transaction writes.
+    pub(crate) fn writes_each(self) -> u64 {
+        match self {
+            Self::U1 => 1,
+            Self::U10 => 10,
+            Self::U5r5 => 5,
+            Self::R10 | Self::Scan100 => 0,
+        }
+    }
+
     /// Whether it writes.
     pub(crate) fn writes(self) -> bool {
-        !matches!(self, Self::R10 | Self::Scan100)
+        self.writes_each() > 0
     }
 
     /// Whether it only writes.

@@ -7,6 +7,10 @@ use crate::support::{MACHINE, assert_keys, refused, rows, run};
 
 const KV: &str = "store workload durable threads records value_bytes skew seconds committed aborted tps \
      abort_rate latency_us.p50 latency_us.p99 latency_us.p999 rss_bytes isolation durability";
+const LONG: &str = "kind intervals tps_min tps_median tps_max longest_stall_ms slow_seconds file_bytes_max file_bytes \
+     space_amplification_max space_amplification";
+const INTERVAL: &str = "kind store workload durable threads skew round end_seconds interval_seconds committed tps \
+     p50_us p99_us p999_us max_us file_bytes";
 const SMALL: &str = "--records 2000 --ops 300 --threads 1,3";
 
 fn kv(args: &str) -> Vec<Value> {
@@ -111,6 +115,43 @@ fn stores_take_turns_and_protocols_are_chosen() {
 }
 
 #[test]
+fn a_long_run_has_a_row_for_each_interval() {
+    let dir = tempfile::tempdir().unwrap();
+    let csv = dir.path().join("rates.csv");
+    let rows = rows(&format!(
+        "compare kv --workload u10 --stores namiki,floor --threads 2 --records 2000 --minutes 0.03 \
+         --every-seconds 0.3 --csv {}",
+        csv.display()
+    ));
+    let (intervals, runs): (Vec<&Value>, Vec<&Value>) =
+        rows.iter().partition(|row| row["kind"] == "interval");
+    let stores: Vec<&Value> = runs.iter().map(|row| &row["store"]).collect();
+    assert_eq!(stores, ["namiki", "floor"]);
+    for run in runs {
+        assert_keys(run, &[KV, LONG, MACHINE]);
+        let of_run = intervals.iter().filter(|row| row["store"] == run["store"]);
+        let of_run: Vec<_> = of_run
+            .inspect(|row| assert_keys(row, &[INTERVAL]))
+            .collect();
+        assert_eq!(run["intervals"], of_run.len(), "{run}");
+        let committed = of_run.iter().map(|row| row["committed"].as_u64().unwrap());
+        assert!(committed.sum::<u64>() <= run["committed"].as_u64().unwrap());
+        // A table of 2000 records of 8 + 100 bytes is in the files at least once.
+        assert!(run["space_amplification"].as_f64().unwrap() >= 1.0, "{run}");
+    }
+    let text = std::fs::read_to_string(csv).unwrap();
+    let mut lines = text.lines();
+    let heading = lines.next().unwrap();
+    let due: Vec<&str> = INTERVAL.split_whitespace().collect();
+    assert!(
+        due.iter()
+            .all(|key| heading.split(',').any(|it| it == *key)),
+        "{heading}"
+    );
+    assert_eq!(lines.count(), intervals.len());
+}
+
+#[test]
 fn what_makes_no_sense_is_refused() {
     for (args, word) in [
         ("--workload u2", "scan100"),
@@ -129,6 +170,9 @@ fn what_makes_no_sense_is_refused() {
             "no order",
         ),
         ("--stores namiki", "--workload"),
+        ("--workload u1 --minutes 0", "nothing can be measured"),
+        ("--workload u1 --minutes 1 --seconds 3", "--seconds"),
+        ("--workload u1 --csv rates.csv", "--minutes"),
     ] {
         refused(&format!("compare kv {args}"), 2, word);
     }
