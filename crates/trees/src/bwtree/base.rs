@@ -37,6 +37,7 @@ use namiki_index::shared::cache_line_search::{BLOCK, FILLER, LINE, count, count_
 use namiki_platform::prefetch;
 
 use super::node::{BaseHeader, Kind, NodeRef, OwnedNode, Spot};
+use super::variant::Variant;
 
 pub(super) mod child_prefetch_hint;
 mod copy_with_changes;
@@ -49,7 +50,10 @@ pub(super) use self::layout::{Entry, Parts};
 use self::variable_keys::Strings;
 
 /// Builds a base node from entries in ascending order.
-pub(super) fn build<K: Key>(header: &BaseHeader<'_, K>, entries: &[Entry<'_, K>]) -> OwnedNode<K> {
+pub(super) fn build<K: Key, V: Variant>(
+    header: &BaseHeader<'_, K>,
+    entries: &[Entry<'_, K>],
+) -> OwnedNode<K, V> {
     debug_assert!(
         entries
             .windows(2)
@@ -84,7 +88,7 @@ pub(super) fn build<K: Key>(header: &BaseHeader<'_, K>, entries: &[Entry<'_, K>]
     node
 }
 
-impl<'g, K: Key> NodeRef<'g, K> {
+impl<'g, K: Key, V: Variant> NodeRef<'g, K, V> {
     /// An address in this base node.
     #[inline]
     fn part(self, offset: usize) -> *const u8 {

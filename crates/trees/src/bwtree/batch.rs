@@ -16,11 +16,11 @@ use super::descend::{At, Place};
 use super::variant::Variant;
 
 /// One lookup on its way down. A finished lane has no next page.
-struct Lane<'k, 'g, K: Key> {
+struct Lane<'k, 'g, K: Key, V: Variant> {
     key: K::Ref<'k>,
     /// The path that led to the page.
     path: DescentPath<'g>,
-    place: Option<Place<'g, K>>,
+    place: Option<Place<'g, K, V>>,
     lookup: Option<Lookup>,
 }
 
@@ -32,8 +32,8 @@ impl<K: Key, V: Variant> BwTree<K, V> {
         let first = self
             .mapping
             .load(root, guard)
-            .map(|head| Place { id: root, head });
-        let mut lanes: [Lane<'_, '_, K>; LANES] = std::array::from_fn(|_| Lane {
+            .map(|head| Place::new(root, head));
+        let mut lanes: [Lane<'_, '_, K, V>; LANES] = std::array::from_fn(|_| Lane {
             key: K::min(),
             path: DescentPath::unknown(root),
             place: None,
@@ -72,10 +72,7 @@ impl<K: Key, V: Variant> BwTree<K, V> {
             for (lane, path) in lanes.iter_mut().zip(next) {
                 if let Some(path) = path {
                     let head = self.mapping.load(path.child, guard);
-                    lane.place = head.map(|head| Place {
-                        id: path.child,
-                        head,
-                    });
+                    lane.place = head.map(|head| Place::new(path.child, head));
                     lane.path = path;
                 }
             }
@@ -85,7 +82,7 @@ impl<K: Key, V: Variant> BwTree<K, V> {
 
     /// One lane, one level.
     #[inline]
-    fn step<'g>(&self, lane: &Lane<'_, 'g, K>) -> Step<'g> {
+    fn step<'g>(&self, lane: &Lane<'_, 'g, K, V>) -> Step<'g> {
         match lane.place {
             Some(place) if !place.head.is_removed() && !place.head.is_left_of(At(lane.key)) => {
                 lane.path.correct(place.head);
@@ -110,7 +107,7 @@ enum Step<'g> {
     Unusual,
 }
 
-fn answer<K: Key>(place: Place<'_, K>, key: K::Ref<'_>) -> Lookup {
+fn answer<K: Key, V: Variant>(place: Place<'_, K, V>, key: K::Ref<'_>) -> Lookup {
     match place.head.find(key) {
         Some(payload) => Lookup::Found(payload),
         None => Lookup::Missing(place.version()),

@@ -14,6 +14,7 @@ use namiki_index::shared::counters::Event;
 
 use super::BwTree;
 use super::base;
+use super::descend::Place;
 use super::node::{BaseHeader, NodeRef, OwnedNode};
 use super::page_id::PageId;
 use super::slots_of;
@@ -44,7 +45,7 @@ impl<K: Key, V: Variant> Pages<'_, K, V> {
         Ok(id)
     }
 
-    fn fill(&self, id: PageId, node: OwnedNode<K>) {
+    fn fill(&self, id: PageId, node: OwnedNode<K, V>) {
         self.tree.mapping.fill(id, node);
     }
 }
@@ -81,7 +82,10 @@ impl<I> Input<I> {
     }
 }
 
-fn leaf<K: Key>(header: &BaseHeader<'_, K>, batch: &Batch) -> Result<OwnedNode<K>, IndexError> {
+fn leaf<K: Key, V: Variant>(
+    header: &BaseHeader<'_, K>,
+    batch: &Batch,
+) -> Result<OwnedNode<K, V>, IndexError> {
     let entries = batch.iter();
     let entries = entries.map(|(key, payload)| Ok((K::parse(key)?, *payload)));
     let entries = entries.collect::<Result<Vec<_>, IndexError>>()?;
@@ -120,7 +124,7 @@ impl<K: Key, V: Variant> BwTree<K, V> {
 
         // One batch ahead, as a leaf must know its right sibling and upper fence.
         let mut fences: Vec<Fence> = vec![(Vec::new(), root.page)];
-        let mut first: Option<OwnedNode<K>> = None;
+        let mut first: Option<OwnedNode<K, V>> = None;
         let mut batch = input.next_batch::<K, B>()?;
         loop {
             let next = input.next_batch::<K, B>()?;
@@ -165,7 +169,7 @@ impl<K: Key, V: Variant> BwTree<K, V> {
         let new = if let Some(second) = fences.get(1) {
             let right = second.1;
             let top = self.load_inner(&mut pages, &fences)?;
-            OwnedNode::split::<V>(first, right, top)
+            OwnedNode::split(first, right, top)
         } else {
             first
         };
@@ -174,7 +178,7 @@ impl<K: Key, V: Variant> BwTree<K, V> {
                 pages.ids.clear();
                 self.counters.add(Event::Consolidation);
                 if let Some(split) = head.smo() {
-                    self.complete(root.page, split, guard);
+                    self.complete(Place::new(root.page, split), guard);
                 }
                 Ok(input.position)
             }
@@ -232,7 +236,7 @@ impl<K: Key, V: Variant> BwTree<K, V> {
     }
 }
 
-fn is_empty_root<K: Key>(head: NodeRef<'_, K>) -> bool {
+fn is_empty_root<K: Key, V: Variant>(head: NodeRef<'_, K, V>) -> bool {
     head.level() == 0
         && head.len() == 0
         && head.high().is_none()

@@ -40,7 +40,10 @@ const PASSES_PER_CONSOLIDATION: u32 = if cfg!(loom) { NEVER } else { 64 };
 const NEVER: u32 = u32::MAX;
 
 /// Appends the records of the page in this state, in key order.
-pub(super) fn collect<'g, K: Key>(head: NodeRef<'g, K>, out: &mut Vec<Entry<'g, K>>) {
+pub(super) fn collect<'g, K: Key, V: Variant>(
+    head: NodeRef<'g, K, V>,
+    out: &mut Vec<Entry<'g, K>>,
+) {
     // Newest first, up to where the sorted entries begin.
     let mut changes: Vec<(K::Ref<'g>, Option<u64>)> = Vec::new();
     let mut node = head;
@@ -78,15 +81,18 @@ pub(super) fn collect<'g, K: Key>(head: NodeRef<'g, K>, out: &mut Vec<Entry<'g, 
 const FEW: usize = 24;
 
 /// The result of a page's consolidation.
-pub(super) enum Consolidated<'g, K: Key> {
+pub(super) enum Consolidated<'g, K: Key, V: Variant> {
     /// Its new base node.
-    Base(OwnedNode<K>),
+    Base(OwnedNode<K, V>),
     /// These are more entries than it may have.
     TooLarge(Vec<Entry<'g, K>>),
 }
 
 /// Consolidates a page, or what lies below one of its deltas, if that has at most `len_max` entries.
-pub(super) fn consolidated<K: Key>(head: NodeRef<'_, K>, len_max: usize) -> Consolidated<'_, K> {
+pub(super) fn consolidated<K: Key, V: Variant>(
+    head: NodeRef<'_, K, V>,
+    len_max: usize,
+) -> Consolidated<'_, K, V> {
     let base = head.base();
     let header = BaseHeader {
         level: head.level(),
@@ -115,9 +121,11 @@ pub(super) fn consolidated<K: Key>(head: NodeRef<'_, K>, len_max: usize) -> Cons
     }
 }
 
-fn check_len<K: Key>(head: NodeRef<'_, K>, len: usize) {
+fn check_len<K: Key, V: Variant>(head: NodeRef<'_, K, V>, len: usize) {
+    // Before the length, which is exact as soon as the uncounted deltas have been cut off.
+    let uncounted = cfg!(debug_assertions) && head.is_uncounted();
     debug_assert!(
-        len == head.len() || head.is_uncounted() && len > head.len(),
+        len == head.len() || uncounted && len >= head.len(),
         "{len} of {head:?}"
     );
 }
@@ -125,10 +133,10 @@ fn check_len<K: Key>(head: NodeRef<'_, K>, len: usize) {
 /// The base node of a chain and the fates of the keys in its deltas, ascending: for few deltas
 /// without a merge. Both come from one walk, as the chain below a delta may be cut off and replaced
 /// by a base node that includes its deltas (`consolidate_in_chain.rs`).
-fn fates_of<'g, K: Key>(
-    head: NodeRef<'g, K>,
+fn fates_of<'g, K: Key, V: Variant>(
+    head: NodeRef<'g, K, V>,
     fates: &mut [Fate<'g, K>; FEW],
-) -> Option<(NodeRef<'g, K>, usize)> {
+) -> Option<(NodeRef<'g, K, V>, usize)> {
     let (mut node, mut few) = (head, 0);
     loop {
         let value = match node.kind() {
@@ -197,7 +205,7 @@ impl<K: Key, V: Variant> BwTree<K, V> {
     #[inline]
     pub(super) fn compact_after_write(
         &self,
-        place: Place<'_, K>,
+        place: Place<'_, K, V>,
         resize: Resize,
         guard: &Guard,
     ) -> Option<SplitDone> {
@@ -223,6 +231,14 @@ impl<K: Key, V: Variant> BwTree<K, V> {
         self.consolidate(place, resize, guard)
     }
 
+    /// The number of deltas at which a page of this level is consolidated.
+    pub(super) fn chain_max(&self, level: u8) -> u8 {
+        match level {
+            0 => self.config.leaf_chain_max,
+            _ => self.config.inner_chain_max,
+        }
+    }
+
     /// Whether the writer of a delta at this depth consolidates.
     pub(super) fn is_long(&self, depth: u8, chain_max: u8) -> bool {
         if V::IN_CHAIN {
@@ -232,16 +248,24 @@ impl<K: Key, V: Variant> BwTree<K, V> {
         }
     }
 
-    /// Maintenance by a reader that found a page with deltas: mostly nothing.
+    /// Maintenance by a reader that found a page with deltas: mostly nothing. In the paper's own tree,
+    /// every visitor of a chain that has reached the threshold consolidates it.
     #[inline]
-    pub(super) fn compact_after_read(&self, place: Place<'_, K>, guard: &Guard) {
+    pub(super) fn compact_after_read(&self, place: Place<'_, K, V>, guard: &Guard) {
+        if V::LITERAL {
+            let chain_max = self.chain_max(place.head.level());
+            if !V::IN_CHAIN && place.head.depth() >= chain_max {
+                self.consolidate(place, Resize::Never, guard);
+            }
+            return;
+        }
         if place.head.depth() > 0 {
             self.compact_sometimes(place, guard);
         }
     }
 
     #[cold]
-    fn compact_sometimes(&self, place: Place<'_, K>, guard: &Guard) {
+    fn compact_sometimes(&self, place: Place<'_, K, V>, guard: &Guard) {
         // A descent meets both leaves and inner pages, so each kind has a count of its own.
         thread_local!(static TURNS: [Cell<u32>; 2] = const { [Cell::new(0), Cell::new(0)] });
         let (kind, every) = match place.head.level() {
@@ -261,14 +285,20 @@ impl<K: Key, V: Variant> BwTree<K, V> {
     /// Replaces the page's chain by a base node, or by two.
     pub(super) fn consolidate(
         &self,
-        place: Place<'_, K>,
+        place: Place<'_, K, V>,
         resize: Resize,
         guard: &Guard,
     ) -> Option<SplitDone> {
         let id = place.id;
         let mut head = place.head;
         if let Some(change) = head.smo() {
-            if !self.complete(id, change, guard) {
+            if !self.complete(
+                Place {
+                    head: change,
+                    ..place
+                },
+                guard,
+            ) {
                 return None;
             }
             head = self.mapping.load(id, guard)?;
@@ -278,19 +308,19 @@ impl<K: Key, V: Variant> BwTree<K, V> {
         }
         if head.depth() == 0 {
             if resize == Resize::SplitOrMerge {
-                self.shrink(Place { id, head }, guard);
+                self.shrink(Place { head, ..place }, guard);
             }
             return None;
         }
         let base = match consolidated(head, self.len_max(head.level(), resize)) {
             Consolidated::TooLarge(entries) => {
-                return self.split(Place { id, head }, &entries, guard);
+                return self.split(Place { head, ..place }, &entries, guard);
             }
             Consolidated::Base(base) => base,
         };
-        let head = self.rebase(Place { id, head }, base, guard)?;
+        let head = self.rebase(Place { head, ..place }, base, guard)?;
         if resize == Resize::SplitOrMerge {
-            self.shrink(Place { id, head }, guard);
+            self.shrink(Place { head, ..place }, guard);
         }
         None
     }
@@ -307,10 +337,10 @@ impl<K: Key, V: Variant> BwTree<K, V> {
     /// Installs a base node in place of the chain it was consolidated from.
     pub(super) fn rebase<'g>(
         &self,
-        place: Place<'g, K>,
-        base: OwnedNode<K>,
+        place: Place<'g, K, V>,
+        base: OwnedNode<K, V>,
         guard: &'g Guard,
-    ) -> Option<NodeRef<'g, K>> {
+    ) -> Option<NodeRef<'g, K, V>> {
         match self.mapping.replace(place.id, place.head, base, guard) {
             Ok(new) => {
                 self.counters.add(Event::Consolidation);
@@ -323,21 +353,29 @@ impl<K: Key, V: Variant> BwTree<K, V> {
         }
     }
 
-    /// Completes the structure change that `head` shows and removes its trace, so that another may
+    /// Completes the structure change that the page shows and removes its trace, so that another may
     /// begin. One attempt; the caller checks again.
-    pub(super) fn clear_change(&self, id: PageId, head: NodeRef<'_, K>, guard: &Guard) {
-        let Some(change) = head.smo() else { return };
-        if !self.complete(id, change, guard) {
+    pub(super) fn clear_change(&self, place: Place<'_, K, V>, guard: &Guard) {
+        let Some(change) = place.head.smo() else {
+            return;
+        };
+        if !self.complete(
+            Place {
+                head: change,
+                ..place
+            },
+            guard,
+        ) {
             return;
         }
-        let Some(head) = self.mapping.load(id, guard) else {
+        let Some(head) = self.mapping.load(place.id, guard) else {
             return;
         };
         if !head.is_removed()
             && head.smo() == Some(change)
             && let Consolidated::Base(base) = consolidated(head, usize::MAX)
         {
-            self.rebase(Place { id, head }, base, guard);
+            self.rebase(Place { head, ..place }, base, guard);
         }
     }
 
@@ -349,20 +387,21 @@ impl<K: Key, V: Variant> BwTree<K, V> {
             && let Some(split) = head.smo().filter(|change| change.kind() == Kind::Split)
             && split.updates().is_frozen()
         {
-            self.clear_change(id, head, guard);
+            self.clear_change(Place::new(id, head), guard);
         }
     }
 
-    /// Cooperation: completes a structure change that another thread may have left half done. On
+    /// Cooperation: completes a structure change of a page that another thread may have left half done. On
     /// return the parent knows of it (or the change is gone). False: that needs a page id, and all
     /// are in use.
     ///
     /// Paper: bwtree §4.2.4, figure 11
-    pub(super) fn complete(&self, id: PageId, change: NodeRef<'_, K>, guard: &Guard) -> bool {
+    pub(super) fn complete(&self, at: Place<'_, K, V>, guard: &Guard) -> bool {
+        let change = at.head;
         match change.kind() {
-            Kind::Split => return self.complete_split(id, change, guard),
+            Kind::Split => return self.complete_split(at, guard),
             Kind::Merge => self.complete_merge(change.page(), change.child(), guard),
-            Kind::Merging => self.complete_merge(id, change.child(), guard),
+            Kind::Merging => self.complete_merge(at.id, change.child(), guard),
             other => unreachable!("{other:?} is not a structure change"),
         }
         true

@@ -47,14 +47,11 @@ impl<K: Key, V: Variant> BwTree<K, V> {
     /// each.
     pub(super) fn consolidate_below(
         &self,
-        seam: NodeRef<'_, K>,
+        seam: NodeRef<'_, K, V>,
         resize: Resize,
         guard: &Guard,
     ) -> Below {
-        let every = match seam.level() {
-            0 => self.config.leaf_chain_max,
-            _ => self.config.inner_chain_max,
-        };
+        let every = self.chain_max(seam.level());
         if seam.smo().is_some() {
             return Below::NeedsHead;
         }

@@ -1,8 +1,8 @@
 //! Finding the page that covers a point, on any level.
 //!
-//! A descent keeps no stack of the pages it passed (the paper's `node_stack`): structure changes
-//! are rare, and a thread that needs a parent searches for it again from the root, which cannot be
-//! stale (trap "stale parent stack"). A search that meets a page with a range that ends before its
+//! A descent keeps no stack of the pages it passed (the paper's `node_stack`), except in the paper's
+//! own tree (`node_stack.rs`): structure changes are rare, and a thread that needs a parent searches
+//! for it again from the root, which cannot be stale (trap "stale parent stack"). A search that meets a page with a range that ends before its
 //! point goes right, as in a B-link tree; one that meets a removed page helps to finish the removal
 //! and restarts from the root.
 //!
@@ -21,6 +21,7 @@ use namiki_index::shared::counters::Event;
 use super::BwTree;
 use super::base::child_prefetch_hint::{self, DescentPath};
 use super::node::{Kind, NodeRef};
+use super::node_stack::Stack;
 use super::page_id::PageId;
 use super::variant::Variant;
 
@@ -33,10 +34,15 @@ pub(super) trait Point<K: Key>: Copy {
     fn reaches(self, separator: K::Ref<'_>) -> bool;
 
     /// Number of keys of an inner base node that the point reaches.
-    fn rank(self, base: NodeRef<'_, K>) -> usize;
+    fn rank<V: Variant>(self, base: NodeRef<'_, K, V>) -> usize;
+
+    /// Whether the point is at this very key.
+    fn is_at(self, _key: K::Ref<'_>) -> bool {
+        false
+    }
 
     /// The path from an inner base node to its child.
-    fn path<'g>(self, base: NodeRef<'g, K>) -> DescentPath<'g>;
+    fn path<'g, V: Variant>(self, base: NodeRef<'g, K, V>) -> DescentPath<'g>;
 }
 
 /// At a key.
@@ -53,18 +59,22 @@ pub(super) struct Below<'a, K: Key>(pub(super) K::Ref<'a>);
 pub(super) struct Last;
 
 impl<K: Key> Point<K> for At<'_, K> {
+    fn is_at(self, key: K::Ref<'_>) -> bool {
+        K::cmp(key, self.0) == Ordering::Equal
+    }
+
     #[inline]
     fn reaches(self, separator: K::Ref<'_>) -> bool {
         K::cmp(separator, self.0) != Ordering::Greater
     }
 
     #[inline]
-    fn rank(self, base: NodeRef<'_, K>) -> usize {
+    fn rank<V: Variant>(self, base: NodeRef<'_, K, V>) -> usize {
         base.rank::<true>(self.0)
     }
 
     #[inline(always)]
-    fn path<'g>(self, base: NodeRef<'g, K>) -> DescentPath<'g> {
+    fn path<'g, V: Variant>(self, base: NodeRef<'g, K, V>) -> DescentPath<'g> {
         base.path_to::<true>(self.0)
     }
 }
@@ -72,18 +82,22 @@ impl<K: Key> Point<K> for At<'_, K> {
 impl<K: Key> Point<K> for Onto<'_, K> {
     const LOOKS: bool = false;
 
+    fn is_at(self, key: K::Ref<'_>) -> bool {
+        K::cmp(key, self.0) == Ordering::Equal
+    }
+
     #[inline]
     fn reaches(self, separator: K::Ref<'_>) -> bool {
         At::<K>(self.0).reaches(separator)
     }
 
     #[inline]
-    fn rank(self, base: NodeRef<'_, K>) -> usize {
+    fn rank<V: Variant>(self, base: NodeRef<'_, K, V>) -> usize {
         At::<K>(self.0).rank(base)
     }
 
     #[inline(always)]
-    fn path<'g>(self, base: NodeRef<'g, K>) -> DescentPath<'g> {
+    fn path<'g, V: Variant>(self, base: NodeRef<'g, K, V>) -> DescentPath<'g> {
         At::<K>(self.0).path(base)
     }
 }
@@ -93,11 +107,11 @@ impl<K: Key> Point<K> for Below<'_, K> {
         K::cmp(separator, self.0) == Ordering::Less
     }
 
-    fn rank(self, base: NodeRef<'_, K>) -> usize {
+    fn rank<V: Variant>(self, base: NodeRef<'_, K, V>) -> usize {
         base.rank::<false>(self.0)
     }
 
-    fn path<'g>(self, base: NodeRef<'g, K>) -> DescentPath<'g> {
+    fn path<'g, V: Variant>(self, base: NodeRef<'g, K, V>) -> DescentPath<'g> {
         base.path_to::<false>(self.0)
     }
 }
@@ -107,11 +121,11 @@ impl<K: Key> Point<K> for Last {
         true
     }
 
-    fn rank(self, base: NodeRef<'_, K>) -> usize {
+    fn rank<V: Variant>(self, base: NodeRef<'_, K, V>) -> usize {
         base.len()
     }
 
-    fn path<'g>(self, base: NodeRef<'g, K>) -> DescentPath<'g> {
+    fn path<'g, V: Variant>(self, base: NodeRef<'g, K, V>) -> DescentPath<'g> {
         base.path_at(base.len() - 1, u64::MAX)
     }
 }
@@ -127,16 +141,54 @@ pub(super) struct Route<'g, K: Key> {
 
 /// A page and the state of it that was seen.
 #[derive(Clone, Copy)]
-pub struct Place<'g, K: Key> {
+pub struct Place<'g, K: Key, V: Variant> {
     pub(super) id: PageId,
-    pub(super) head: NodeRef<'g, K>,
+    pub(super) head: NodeRef<'g, K, V>,
+    /// The pages above that the descent passed.
+    pub(super) stack: V::Stack,
 }
 
-impl<'g, K: Key> NodeRef<'g, K> {
+impl<'g, K: Key, V: Variant> Place<'g, K, V> {
+    /// A page that no descent has led to.
+    pub(super) fn new(id: PageId, head: NodeRef<'g, K, V>) -> Self {
+        Self {
+            id,
+            head,
+            stack: V::Stack::default(),
+        }
+    }
+}
+
+impl<'g, K: Key, V: Variant> NodeRef<'g, K, V> {
     /// Whether the point is right of this page's range.
     #[inline]
     pub(super) fn is_left_of(self, point: impl Point<K>) -> bool {
-        self.high().is_some_and(|high| point.reaches(high))
+        let fenced = if V::LITERAL && V::SPLIT_AT_HEAD {
+            match self.fenced_unless_at(point) {
+                Some(fenced) => fenced,
+                None => return false,
+            }
+        } else {
+            self
+        };
+        fenced.high().is_some_and(|high| point.reaches(high))
+    }
+
+    /// The base node with the page's upper fence under proposal (b); `None` if a delta is about the
+    /// key that the point is at. That key is in the page's range, as a split leaves none of the
+    /// deltas that were there before, and the walk ends at its delta.
+    pub(super) fn fenced_unless_at(self, point: impl Point<K>) -> Option<Self> {
+        let mut node = self;
+        while node.kind() != Kind::Base {
+            if matches!(node.kind(), Kind::Put | Kind::Delete) && point.is_at(node.key()) {
+                return None;
+            }
+            node = match node.kind() {
+                Kind::Merge => node.merged(),
+                _ => node.next()?,
+            };
+        }
+        Some(node)
     }
 
     /// Whether the keys of an index delta, which begin at `from`, include the point.
@@ -245,14 +297,29 @@ impl<'g, K: Key> NodeRef<'g, K> {
 
 impl<K: Key, V: Variant> BwTree<K, V> {
     /// The page of `level` that covers the point. `None`: the tree is not that high.
-    pub(super) fn descend<'g, P: Point<K>>(
+    #[inline]
+    pub(super) fn descend<'g>(
         &self,
+        level: u8,
+        point: impl Point<K>,
+        guard: &'g Guard,
+    ) -> Option<Place<'g, K, V>> {
+        self.descend_along(V::Stack::default(), level, point, guard)
+    }
+
+    /// The same for a page above one to which a descent under `guard` has led by these pages: their
+    /// page of that level is the first to be tried.
+    pub(super) fn descend_along<'g, P: Point<K>>(
+        &self,
+        mut stack: V::Stack,
         level: u8,
         point: P,
         guard: &'g Guard,
-    ) -> Option<Place<'g, K>> {
+    ) -> Option<Place<'g, K, V>> {
+        let mut start = stack.page(level);
         'restart: loop {
-            let mut path = DescentPath::unknown(self.root.load().page);
+            let top = start.take().unwrap_or_else(|| self.root.load().page);
+            let mut path = DescentPath::unknown(top);
             loop {
                 // An empty slot: the page was removed between the reads of its id and its slot.
                 let Some(head) = self.mapping.load(path.child, guard) else {
@@ -260,7 +327,7 @@ impl<K: Key, V: Variant> BwTree<K, V> {
                     continue 'restart;
                 };
                 if V::SLAB && !P::LOOKS {
-                    child_prefetch_hint::prefetch_slots::<K>(head);
+                    child_prefetch_hint::prefetch_slots(head);
                 }
                 if head.is_removed() {
                     self.help_removal(path.child, head, guard);
@@ -274,7 +341,7 @@ impl<K: Key, V: Variant> BwTree<K, V> {
                 }
                 if head.level() <= level {
                     let id = path.child;
-                    return (head.level() == level).then_some(Place { id, head });
+                    return (head.level() == level).then_some(Place { id, head, stack });
                 }
                 if level == 0 {
                     // Otherwise an inner page that no longer changes would keep its last deltas.
@@ -282,10 +349,12 @@ impl<K: Key, V: Variant> BwTree<K, V> {
                         Place {
                             id: path.child,
                             head,
+                            stack,
                         },
                         guard,
                     );
                 }
+                stack.record(head.level(), path.child);
                 path = head.path(point);
                 if P::LOOKS || head.level() > 1 {
                     path.prefetch::<K, V>(head.base_hint());
@@ -298,7 +367,7 @@ impl<K: Key, V: Variant> BwTree<K, V> {
 
     /// The leaf that covers a key.
     #[inline]
-    pub(super) fn leaf<'g>(&self, point: impl Point<K>, guard: &'g Guard) -> Place<'g, K> {
+    pub(super) fn leaf<'g>(&self, point: impl Point<K>, guard: &'g Guard) -> Place<'g, K, V> {
         match self.descend(0, point, guard) {
             Some(place) => place,
             None => unreachable!("every tree has a level of leaves"),

@@ -341,7 +341,7 @@ fn a_late_helper_leaves_the_next_split_alone<V: Variant>() {
         |tree| {
             let guard = &epoch::pin();
             let place = tree.leaf(At(20), guard);
-            tree.clear_change(place.id, place.head, guard);
+            tree.clear_change(place, guard);
         },
         |tree| {
             compact(tree, 20);

@@ -110,7 +110,7 @@ impl<K: Key, V: Variant> Mapping<K, V> {
     ///
     /// `SeqCst`: the rts protocol orders this load against stores of stamps (`leaf_stamps.rs`).
     #[inline]
-    pub(super) fn load<'g>(&self, id: PageId, _guard: &'g Guard) -> Option<NodeRef<'g, K>> {
+    pub(super) fn load<'g>(&self, id: PageId, _guard: &'g Guard) -> Option<NodeRef<'g, K, V>> {
         let head = NonNull::new(self.slot(id)?.load(Ordering::SeqCst))?;
         // SAFETY: heads in the table are whole nodes, of pages of the tree or of those that are to
         // become such; this one was there after `_guard` was pinned, so it will not be freed before the
@@ -144,9 +144,9 @@ impl<K: Key, V: Variant> Mapping<K, V> {
     pub(super) fn push<'g>(
         &self,
         id: PageId,
-        old: NodeRef<'g, K>,
-        new: OwnedNode<K>,
-    ) -> Result<NodeRef<'g, K>, OwnedNode<K>> {
+        old: NodeRef<'g, K, V>,
+        new: OwnedNode<K, V>,
+    ) -> Result<NodeRef<'g, K, V>, OwnedNode<K, V>> {
         if V::SPLIT_AT_HEAD
             && let Some((split, newest)) = under_split(old)
         {
@@ -164,10 +164,10 @@ impl<K: Key, V: Variant> Mapping<K, V> {
     pub(super) fn replace<'g>(
         &self,
         id: PageId,
-        old: NodeRef<'_, K>,
-        new: OwnedNode<K>,
+        old: NodeRef<'_, K, V>,
+        new: OwnedNode<K, V>,
         guard: &'g Guard,
-    ) -> Result<NodeRef<'g, K>, OwnedNode<K>> {
+    ) -> Result<NodeRef<'g, K, V>, OwnedNode<K, V>> {
         assert!(matches!(new.as_ref().kind(), Kind::Base | Kind::Split));
         let mut old = old;
         if V::SPLIT_AT_HEAD
@@ -182,19 +182,22 @@ impl<K: Key, V: Variant> Mapping<K, V> {
         let new = self.swap(id, old, new)?;
         // SAFETY: the swap took `old` out of the table, so no thread that pins from now on can reach its
         // chain, and only we retire it (M2).
-        unsafe { retire_chain(old.as_ptr(), guard) };
+        unsafe { retire_chain::<K, V>(old.as_ptr(), guard) };
         Ok(new)
     }
 
     /// Takes a finished split delta off the fresh base node it lies on. Fails if anything was put
-    /// on top; the next consolidation then drops it.
+    /// on top, and always in the paper's own tree; the next consolidation then drops it.
     pub(super) fn trim_split<'g>(
         &self,
         id: PageId,
-        split: NodeRef<'g, K>,
+        split: NodeRef<'g, K, V>,
         guard: &'g Guard,
     ) -> bool {
         assert_eq!(split.kind(), Kind::Split);
+        if V::LITERAL {
+            return false;
+        }
         let (Some(slot), Some(base)) = (self.slot(id), split.next()) else {
             return false;
         };
@@ -214,14 +217,14 @@ impl<K: Key, V: Variant> Mapping<K, V> {
         let split = split.as_ptr();
         // SAFETY: as in `replace`, and `Header` pointers may be freed on any thread; the base below stays,
         // and nothing borrows keys from a split delta (N3). The base was never head before, so M3 holds.
-        unsafe { defer(guard, move || free_one(split)) };
+        unsafe { defer(guard, move || free_one::<K, V>(split)) };
         true
     }
 
     /// Replaces the chain below the delta `seam`, which this thread published, by the base node
     /// `new`; once for each delta (`mutable_delta_pointers.rs`, L1). The old chain is retired,
     /// while the head stays.
-    pub(super) fn cut_below(&self, seam: NodeRef<'_, K>, new: OwnedNode<K>, guard: &Guard) {
+    pub(super) fn cut_below(&self, seam: NodeRef<'_, K, V>, new: OwnedNode<K, V>, guard: &Guard) {
         assert!(V::IN_CHAIN && new.as_ref().kind() == Kind::Base);
         seam.set_base_hint(new.as_ref());
         let old = seam.link().cut(new.into_raw());
@@ -229,15 +232,15 @@ impl<K: Key, V: Variant> Mapping<K, V> {
         // is cut out (N3), and we alone take it out and retire it (M2, L1). If the whole chain was
         // taken out of the table in between, it will be freed after `guard` is dropped, hence after
         // our swap, and `new` with it. If a writer further up cut the seam itself out, likewise.
-        unsafe { retire_chain(old, guard) };
+        unsafe { retire_chain::<K, V>(old, guard) };
     }
 
     fn swap<'g>(
         &self,
         id: PageId,
-        old: NodeRef<'_, K>,
-        new: OwnedNode<K>,
-    ) -> Result<NodeRef<'g, K>, OwnedNode<K>> {
+        old: NodeRef<'_, K, V>,
+        new: OwnedNode<K, V>,
+    ) -> Result<NodeRef<'g, K, V>, OwnedNode<K, V>> {
         let Some(slot) = self.slot(id) else {
             return Err(new);
         };
@@ -276,7 +279,7 @@ impl<K: Key, V: Variant> Mapping<K, V> {
     }
 
     /// Publishes the first node of a page taken with `allocate` (M1).
-    pub(super) fn fill(&self, id: PageId, node: OwnedNode<K>) {
+    pub(super) fn fill(&self, id: PageId, node: OwnedNode<K, V>) {
         if let Some(slot) = self.slot(id) {
             let before = slot.swap(node.into_raw(), Ordering::SeqCst);
             assert!(before.is_null(), "a page is filled once");
@@ -300,7 +303,7 @@ impl<K: Key, V: Variant> Mapping<K, V> {
         // alone.) Everything the closure owns may be dropped on any thread.
         unsafe {
             defer(guard, move || {
-                free_chain(head);
+                free_chain::<K, V>(head);
                 mapping.release(id);
             });
         }
@@ -315,7 +318,7 @@ impl<K: Key, V: Variant> Mapping<K, V> {
     pub(super) fn retire_page<'g>(
         self: &Arc<Self>,
         id: PageId,
-        head: NodeRef<'g, K>,
+        head: NodeRef<'g, K, V>,
         guard: &'g Guard,
     ) {
         assert!(head.is_removed());
@@ -347,18 +350,20 @@ impl<K: Key, V: Variant> Mapping<K, V> {
 
 /// The split delta at the head of the page with the state `head`, and the newest delta below it
 /// according to that split delta: for trees that keep split deltas at the head.
-fn under_split<K: Key>(head: NodeRef<'_, K>) -> Option<(NodeRef<'_, K>, *mut Header<K>)> {
+fn under_split<K: Key, V: Variant>(
+    head: NodeRef<'_, K, V>,
+) -> Option<(NodeRef<'_, K, V>, *mut Header<K>)> {
     let split = head.smo().filter(|change| change.kind() == Kind::Split)?;
     let none = head == split;
     Some((split, if none { ptr::null_mut() } else { head.as_ptr() }))
 }
 
 /// Puts `new`, which lies on `newest`, below a split delta at the head.
-fn below_split<'g, K: Key>(
-    split: NodeRef<'_, K>,
+fn below_split<'g, K: Key, V: Variant>(
+    split: NodeRef<'_, K, V>,
     newest: *mut Header<K>,
-    new: OwnedNode<K>,
-) -> Result<NodeRef<'g, K>, OwnedNode<K>> {
+    new: OwnedNode<K, V>,
+) -> Result<NodeRef<'g, K, V>, OwnedNode<K, V>> {
     let expected = NonNull::new(newest).map_or_else(|| split.next(), |_| None);
     assert!(
         new.as_ref().next().map(NodeRef::as_ptr)
@@ -410,6 +415,6 @@ impl<K: Key, V: Variant> Drop for Mapping<K, V> {
         // each chain here is owned by its slot alone. A removed page does not own what its sibling
         // took (every operation finishes its merge).
         self.heads
-            .for_each_mut(|head| unsafe { free_chain(head.load(Ordering::Relaxed)) });
+            .for_each_mut(|head| unsafe { free_chain::<K, V>(head.load(Ordering::Relaxed)) });
     }
 }

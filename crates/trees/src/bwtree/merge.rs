@@ -53,7 +53,7 @@ impl<K: Key, V: Variant> BwTree<K, V> {
 
     /// Merges the page with a sibling if it has become small and the two fit into one; replaces a
     /// root with a single child by that child.
-    pub(super) fn shrink(&self, place: Place<'_, K>, guard: &Guard) {
+    pub(super) fn shrink(&self, place: Place<'_, K, V>, guard: &Guard) {
         let head = place.head;
         let leaf = head.level() == 0;
         let len_min = if leaf {
@@ -65,18 +65,19 @@ impl<K: Key, V: Variant> BwTree<K, V> {
             return;
         }
         for _ in 0..ATTEMPTS {
-            if self.try_shrink(place.id, head.low(), head.level(), guard) {
+            if self.try_shrink(place, guard) {
                 return;
             }
         }
     }
 
     /// One attempt; false if another is worthwhile.
-    fn try_shrink(&self, id: PageId, low: K::Ref<'_>, level: u8, guard: &Guard) -> bool {
+    fn try_shrink(&self, place: Place<'_, K, V>, guard: &Guard) -> bool {
+        let (id, low, level) = (place.id, place.head.low(), place.head.level());
         if self.root.load().page == id {
             return level == 0 || self.try_collapse(id, guard);
         }
-        let Some(parent) = self.descend(level + 1, At(low), guard) else {
+        let Some(parent) = self.descend_along(place.stack, level + 1, At(low), guard) else {
             return true;
         };
         let head = parent.head;
@@ -108,7 +109,7 @@ impl<K: Key, V: Variant> BwTree<K, V> {
             return true;
         }
         if head.smo().is_some() {
-            self.clear_change(parent.id, head, guard);
+            self.clear_change(parent, guard);
             return false;
         }
         let announcement = Change {
@@ -118,7 +119,7 @@ impl<K: Key, V: Variant> BwTree<K, V> {
             lower: key,
             upper: None,
         };
-        let delta = OwnedNode::index::<V>(Kind::Merging, &announcement, head);
+        let delta = OwnedNode::index(Kind::Merging, &announcement, head);
         if self.mapping.push(parent.id, head, delta).is_err() {
             self.counters.add(Event::CasMiss);
             return false;
@@ -129,7 +130,7 @@ impl<K: Key, V: Variant> BwTree<K, V> {
 
     /// Whether two siblings are worth merging: the union leaves room to grow, or one of them is so
     /// empty that it has no reason to exist. (A union too large is split evenly afterwards.)
-    fn fit(&self, left: NodeRef<'_, K>, right: NodeRef<'_, K>) -> bool {
+    fn fit(&self, left: NodeRef<'_, K, V>, right: NodeRef<'_, K, V>) -> bool {
         let (len_max, trivial) = if left.level() == 0 {
             (self.config.leaf_max, 0)
         } else {
@@ -149,15 +150,15 @@ impl<K: Key, V: Variant> BwTree<K, V> {
             && announcement.kind() == Kind::Merging
             && announcement.child() == victim
         {
-            self.advance_merge(Place { id: parent, head }, announcement, guard);
+            self.advance_merge(Place::new(parent, head), announcement, guard);
         }
     }
 
     /// Takes a merge one step further. One attempt: the caller checks again.
     pub(super) fn advance_merge(
         &self,
-        parent: Place<'_, K>,
-        announcement: NodeRef<'_, K>,
+        parent: Place<'_, K, V>,
+        announcement: NodeRef<'_, K, V>,
         guard: &Guard,
     ) {
         let (key, right_id) = (announcement.key(), announcement.child());
@@ -186,10 +187,7 @@ impl<K: Key, V: Variant> BwTree<K, V> {
         };
         match left {
             Some(left) if left.right() == right_id => {
-                let left = Place {
-                    id: left_id,
-                    head: left,
-                };
+                let left = Place::new(left_id, left);
                 self.absorb(parent.id, left, right_id, right, guard);
             }
             // Split at K since: the merge is over and `parent.head` out of date.
@@ -200,14 +198,14 @@ impl<K: Key, V: Variant> BwTree<K, V> {
     }
 
     /// Step 2: removes R, in a state that was read after the announcement (G2).
-    fn freeze(&self, parent: PageId, right_id: PageId, right: NodeRef<'_, K>, guard: &Guard) {
+    fn freeze(&self, parent: PageId, right_id: PageId, right: NodeRef<'_, K, V>, guard: &Guard) {
         if right.smo().is_some() {
-            self.clear_change(right_id, right, guard);
+            self.clear_change(Place::new(right_id, right), guard);
             return;
         }
         if self
             .mapping
-            .push(right_id, right, OwnedNode::remove::<V>(parent, right))
+            .push(right_id, right, OwnedNode::remove(parent, right))
             .is_err()
         {
             self.counters.add(Event::CasMiss);
@@ -218,13 +216,13 @@ impl<K: Key, V: Variant> BwTree<K, V> {
     fn absorb(
         &self,
         parent: PageId,
-        left: Place<'_, K>,
+        left: Place<'_, K, V>,
         right_id: PageId,
-        removed: NodeRef<'_, K>,
+        removed: NodeRef<'_, K, V>,
         guard: &Guard,
     ) {
         if left.head.smo().is_some() {
-            self.clear_change(left.id, left.head, guard);
+            self.clear_change(left, guard);
             return;
         }
         let Some(right) = removed.next() else {
@@ -235,7 +233,7 @@ impl<K: Key, V: Variant> BwTree<K, V> {
             self.mapping
                 .raise_rts(left.id, self.mapping.resolve_rts(right_id));
         }
-        let delta = OwnedNode::merge::<V>(left.head, right, right_id, parent);
+        let delta = OwnedNode::merge(left.head, right, right_id, parent);
         if self.mapping.push(left.id, left.head, delta).is_err() {
             self.counters.add(Event::CasMiss);
         }
@@ -244,11 +242,11 @@ impl<K: Key, V: Variant> BwTree<K, V> {
     /// Step 4: removes R's entry from the parent.
     fn forget(
         &self,
-        parent: Place<'_, K>,
+        parent: Place<'_, K, V>,
         key: K::Ref<'_>,
         left_id: PageId,
         right_id: PageId,
-        removed: NodeRef<'_, K>,
+        removed: NodeRef<'_, K, V>,
         guard: &Guard,
     ) {
         let left = parent.head.route(Below(key));
@@ -260,7 +258,7 @@ impl<K: Key, V: Variant> BwTree<K, V> {
             lower: left.low,
             upper: right.high,
         };
-        let delta = OwnedNode::index::<V>(Kind::IndexDelete, &entry, parent.head);
+        let delta = OwnedNode::index(Kind::IndexDelete, &entry, parent.head);
         let Ok(head) = self.mapping.push(parent.id, parent.head, delta) else {
             self.counters.add(Event::CasMiss);
             return;
@@ -272,19 +270,9 @@ impl<K: Key, V: Variant> BwTree<K, V> {
                 .smo()
                 .is_some_and(|change| change.kind() == Kind::Merge)
         {
-            self.consolidate(
-                Place {
-                    id: left_id,
-                    head: left,
-                },
-                Resize::SplitOrMerge,
-                guard,
-            );
+            self.consolidate(Place::new(left_id, left), Resize::SplitOrMerge, guard);
         }
-        let parent = Place {
-            id: parent.id,
-            head,
-        };
+        let parent = Place { head, ..parent };
         if head.len() < self.config.inner_min() {
             self.consolidate(parent, Resize::SplitOrMerge, guard);
         } else {
@@ -298,7 +286,7 @@ impl<K: Key, V: Variant> BwTree<K, V> {
     /// A reader must not read below the removal: the left sibling may have taken the records over
     /// and changed them since.
     #[cold]
-    pub(super) fn help_removal(&self, id: PageId, removed: NodeRef<'_, K>, guard: &Guard) {
+    pub(super) fn help_removal(&self, id: PageId, removed: NodeRef<'_, K, V>, guard: &Guard) {
         if removed.owns_next() {
             self.complete_collapse(id, removed, guard);
         } else {
@@ -325,19 +313,19 @@ impl<K: Key, V: Variant> BwTree<K, V> {
             return true;
         }
         if head.smo().is_some() {
-            self.clear_change(id, head, guard);
+            self.clear_change(Place::new(id, head), guard);
             return false;
         }
         match self
             .mapping
-            .push(id, head, OwnedNode::remove::<V>(PageId::NONE, head))
+            .push(id, head, OwnedNode::remove(PageId::NONE, head))
         {
             Ok(removed) => {
                 self.complete_collapse(id, removed, guard);
                 // The new root may have but one child as well.
                 let root = self.root.load().page;
                 if let Some(head) = self.mapping.load(root, guard) {
-                    self.shrink(Place { id: root, head }, guard);
+                    self.shrink(Place::new(root, head), guard);
                 }
                 true
             }
@@ -349,7 +337,7 @@ impl<K: Key, V: Variant> BwTree<K, V> {
     }
 
     /// The only child of a removed root takes its place; the thread that does so retires the page.
-    fn complete_collapse(&self, id: PageId, removed: NodeRef<'_, K>, guard: &Guard) {
+    fn complete_collapse(&self, id: PageId, removed: NodeRef<'_, K, V>, guard: &Guard) {
         let root = self.root.load();
         if root.page == id && self.root.replace(root, removed.path(Last).child) {
             self.counters.add(Event::RootCollapse);

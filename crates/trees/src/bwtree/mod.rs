@@ -22,6 +22,7 @@
 //! | structure changes and cooperation | `consolidate.rs`, `split.rs`, `merge.rs` |
 //! | the paper's two proposals | `variant.rs`, `consolidate_in_chain.rs`, `mutable_delta_pointers.rs` |
 //! | the OpenBw-Tree's slabs of deltas | `slab_slots.rs`, `node/slab.rs` |
+//! | the paper's own tree | `node/literal.rs`, `node_stack.rs` |
 //!
 //! Every operation is lock-free: a thread that meets a half-done change of another thread completes
 //! it (paper §4.2.4) instead of waiting. Memory is reclaimed by epochs (`crossbeam-epoch`);
@@ -40,12 +41,16 @@ mod cooperation_tests;
 mod descend;
 mod leaf_stamps;
 #[cfg(test)]
+#[cfg(not(loom))]
+mod literal_tests;
+#[cfg(test)]
 #[cfg(loom)]
 mod loom_model;
 mod mapping_table;
 mod merge;
 mod mutable_delta_pointers;
 mod node;
+mod node_stack;
 mod page_id;
 mod read;
 mod retire;
@@ -79,7 +84,9 @@ use self::mapping_table::Mapping;
 use self::node::BaseHeader;
 use self::page_id::PageId;
 use self::root_word::Root;
-pub use self::variant::{Both, InChain, OpenBw, Plain, SplitHead, Variant};
+pub use self::variant::{
+    Both, InChain, OpenBw, Paper, PaperInChain, PaperSplitHead, Plain, SplitHead, Variant,
+};
 
 /// Sizes that structure changes depend on. May differ at every start; nothing is stored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

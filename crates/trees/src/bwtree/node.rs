@@ -58,10 +58,12 @@ use namiki_platform::prefetch;
 
 use super::mutable_delta_pointers::{Chained, Link, Updates};
 use super::page_id::PageId;
+use super::variant::Variant;
 
 mod delta;
 mod key_position;
 mod kind;
+mod literal;
 mod new_base;
 mod slab;
 
@@ -132,16 +134,16 @@ struct ChangeBody<K: Key> {
 
 /// A node that is not published yet: writable, and freed when dropped. A split delta owns the fresh
 /// base node below it as well.
-pub(super) struct OwnedNode<K: Key>(NonNull<Header<K>>);
+pub(super) struct OwnedNode<K: Key, V: Variant>(NonNull<Header<K>>, PhantomData<V>);
 
 /// A published node, readable for `'g`.
 #[derive(Clone, Copy, PartialEq)]
-pub(crate) struct NodeRef<'g, K: Key> {
+pub(crate) struct NodeRef<'g, K: Key, V: Variant> {
     pointer: NonNull<Header<K>>,
-    guard: PhantomData<&'g Header<K>>,
+    guard: PhantomData<(&'g Header<K>, V)>,
 }
 
-impl<K: Key> fmt::Debug for NodeRef<'_, K> {
+impl<K: Key, V: Variant> fmt::Debug for NodeRef<'_, K, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -191,7 +193,7 @@ pub(super) struct Change<'a, K: Key> {
     pub(super) upper: Option<K::Ref<'a>>,
 }
 
-impl<K: Key> OwnedNode<K> {
+impl<K: Key, V: Variant> OwnedNode<K, V> {
     /// Memory for a node of `bytes` bytes with its header filled in, the rest uninitialised.
     fn allocate(kind: Kind, bytes: usize, header: impl FnOnce(u32) -> Header<K>) -> Self {
         Self::allocate_behind(0, kind, bytes, header)
@@ -214,7 +216,7 @@ impl<K: Key> OwnedNode<K> {
         unsafe {
             let pointer = start.add(slab).cast::<Header<K>>();
             pointer.write(header(extent));
-            Self(pointer)
+            Self(pointer, PhantomData)
         }
     }
 
@@ -232,7 +234,7 @@ impl<K: Key> OwnedNode<K> {
     }
 
     /// A reference to the node before it is published.
-    pub(super) fn as_ref(&self) -> NodeRef<'_, K> {
+    pub(super) fn as_ref(&self) -> NodeRef<'_, K, V> {
         NodeRef {
             pointer: self.0,
             guard: PhantomData,
@@ -251,11 +253,11 @@ impl<K: Key> OwnedNode<K> {
     /// # Safety
     /// `pointer` came from `into_raw` and was not published.
     pub(super) unsafe fn from_raw(pointer: NonNull<Header<K>>) -> Self {
-        Self(pointer)
+        Self(pointer, PhantomData)
     }
 }
 
-impl<K: Key> Drop for OwnedNode<K> {
+impl<K: Key, V: Variant> Drop for OwnedNode<K, V> {
     /// Trap "an unpublished right node to be freed when its compare-and-swap loses": it, and the
     /// left half under a split delta, are freed here.
     fn drop(&mut self) {
@@ -265,18 +267,18 @@ impl<K: Key> Drop for OwnedNode<K> {
         // delta was given to it in `split`.
         unsafe {
             if let Some(Some(below)) = below {
-                free(below.pointer);
+                free::<K, V>(below.pointer);
             }
-            free(self.0);
+            free::<K, V>(self.0);
         }
     }
 }
 
 /// # Safety
 /// Nothing refers to the node, and it is freed once.
-unsafe fn free<K: Key>(node: NonNull<Header<K>>) {
+unsafe fn free<K: Key, V: Variant>(node: NonNull<Header<K>>) {
     // SAFETY: the caller's promise, and that of `NodeRef::new` for as long as this lasts.
-    let this = unsafe { NodeRef::new(node) };
+    let this = unsafe { NodeRef::<K, V>::new(node) };
     if this.is_in_slab() {
         return;
     }
@@ -289,10 +291,10 @@ unsafe fn free<K: Key>(node: NonNull<Header<K>>) {
 ///
 /// # Safety
 /// As [`free_chain`], for this node.
-pub(super) unsafe fn free_one<K: Key>(node: *mut Header<K>) {
+pub(super) unsafe fn free_one<K: Key, V: Variant>(node: *mut Header<K>) {
     if let Some(node) = NonNull::new(node) {
         // SAFETY: the caller's promise.
-        unsafe { free(node) };
+        unsafe { free::<K, V>(node) };
     }
 }
 
@@ -301,7 +303,7 @@ pub(super) unsafe fn free_one<K: Key>(node: *mut Header<K>) {
 ///
 /// # Safety
 /// No reference to any of these nodes can be used any more, and this is called once for them (N2).
-pub(super) unsafe fn free_chain<K: Key>(head: *const Header<K>) {
+pub(super) unsafe fn free_chain<K: Key, V: Variant>(head: *const Header<K>) {
     // Merged right chains, to be freed after the one at hand.
     let mut pending = Vec::new();
     let mut at = NonNull::new(head.cast_mut());
@@ -337,7 +339,7 @@ pub(super) unsafe fn free_chain<K: Key>(head: *const Header<K>) {
                 }
                 _ => header.next.below(),
             };
-            free(node);
+            free::<K, V>(node);
             next
         };
         let next = if next.is_null() {
@@ -349,7 +351,7 @@ pub(super) unsafe fn free_chain<K: Key>(head: *const Header<K>) {
     }
 }
 
-impl<'g, K: Key> NodeRef<'g, K> {
+impl<'g, K: Key, V: Variant> NodeRef<'g, K, V> {
     /// # Safety
     /// The node is published and stays alive during `'g` (N2, N4).
     pub(super) unsafe fn new(pointer: NonNull<Header<K>>) -> Self {
@@ -403,18 +405,27 @@ impl<'g, K: Key> NodeRef<'g, K> {
     /// was put there; after the largest number it continues at one.
     #[inline]
     pub(super) fn depth(self) -> u8 {
+        if V::LITERAL && !V::IN_CHAIN {
+            return self.counted_depth();
+        }
         self.header().depth
     }
 
     /// Number of records (inner page: children) of the page; a lower bound if it is uncounted.
     #[inline]
     pub(super) fn len(self) -> usize {
+        if V::LITERAL && self.kind() != Kind::Base {
+            return self.counted_len();
+        }
         self.header().len as usize
     }
 
     /// Whether `len` is a lower bound (N6).
     #[inline]
     pub(super) fn is_uncounted(self) -> bool {
+        if V::LITERAL {
+            return self.has_uncounted();
+        }
         self.header().flags & UNCOUNTED != 0
     }
 
@@ -425,7 +436,7 @@ impl<'g, K: Key> NodeRef<'g, K> {
 
     #[inline]
     pub(super) fn right(self) -> PageId {
-        self.header().right
+        self.fenced().header().right
     }
 
     /// Size of this node alone, in bytes, from its header on.
@@ -493,7 +504,7 @@ impl<'g, K: Key> NodeRef<'g, K> {
     /// The upper fence: the smallest key that belongs to the right sibling.
     #[inline]
     pub(super) fn high(self) -> Option<K::Ref<'g>> {
-        let header = self.header();
+        let header = self.fenced().header();
         // SAFETY: the bytes belong to this chain (N3), which is alive during `'g` (N4).
         (header.flags & HIGH != 0).then(|| unsafe { K::from_raw(header.high) })
     }
@@ -501,6 +512,16 @@ impl<'g, K: Key> NodeRef<'g, K> {
     /// The lower fence of the page.
     pub(super) fn low(self) -> K::Ref<'g> {
         self.base().key()
+    }
+
+    /// The node of the chain that has the page's upper fence and right sibling.
+    #[inline]
+    fn fenced(self) -> Self {
+        if V::LITERAL && self.kind() != Kind::Base {
+            self.found_fenced()
+        } else {
+            self
+        }
     }
 
     /// The key a delta is about; a base node's lower fence.
@@ -511,7 +532,7 @@ impl<'g, K: Key> NodeRef<'g, K> {
     }
 
     /// The base node at the bottom of the page's own chain.
-    pub(super) fn base(self) -> NodeRef<'g, K> {
+    pub(super) fn base(self) -> Self {
         let mut node = self;
         while let Some(below) = node.next() {
             node = below;
@@ -527,7 +548,7 @@ impl<'g, K: Key> NodeRef<'g, K> {
     }
 
     /// Corrects the hint after the chain below was consolidated.
-    pub(super) fn set_base_hint(self, base: NodeRef<'_, K>) {
+    pub(super) fn set_base_hint(self, base: NodeRef<'_, K, V>) {
         // Relaxed: advice.
         self.header().hint.store(base.as_ptr(), Ordering::Relaxed);
     }
@@ -540,7 +561,7 @@ impl<'g, K: Key> NodeRef<'g, K> {
 
     /// The node below; `None` for a base node.
     #[inline]
-    pub(super) fn next(self) -> Option<NodeRef<'g, K>> {
+    pub(super) fn next(self) -> Option<NodeRef<'g, K, V>> {
         // SAFETY: in the same chain, so alive as long (N3); or it was when we read it, under a guard
         // that lives for `'g`, and what is cut out of a chain is retired (N2).
         NonNull::new(self.header().next.below()).map(|next| unsafe { Self::new(next) })
@@ -548,12 +569,15 @@ impl<'g, K: Key> NodeRef<'g, K> {
 
     /// The structure change of this page that may be half done.
     #[inline]
-    pub(super) fn smo(self) -> Option<NodeRef<'g, K>> {
+    pub(super) fn smo(self) -> Option<NodeRef<'g, K, V>> {
+        if V::LITERAL && !V::SPLIT_AT_HEAD {
+            return self.searched_smo();
+        }
         (self.header().flags & CHANGING != 0).then(|| self.find_smo())
     }
 
     #[cold]
-    fn find_smo(self) -> NodeRef<'g, K> {
+    fn find_smo(self) -> NodeRef<'g, K, V> {
         let mut node = self;
         while matches!(node.kind(), Kind::Put | Kind::Delete) {
             let Some(next) = node.next() else {
@@ -570,7 +594,7 @@ impl<'g, K: Key> NodeRef<'g, K> {
     /// The newest state under a split delta that is the head of its page: its own, as long as there
     /// was no update since the split.
     #[inline(never)]
-    pub(super) fn newest(self) -> NodeRef<'g, K> {
+    pub(super) fn newest(self) -> NodeRef<'g, K, V> {
         // SAFETY: published by a swap there that is `SeqCst` as this load is, and in this chain, so
         // alive as long (N3).
         NonNull::new(self.updates().newest()).map_or(self, |newest| unsafe { Self::new(newest) })
@@ -614,14 +638,14 @@ impl<'g, K: Key> NodeRef<'g, K> {
     }
 
     /// The chain a merge delta took over.
-    pub(super) fn merged(self) -> NodeRef<'g, K> {
+    pub(super) fn merged(self) -> NodeRef<'g, K, V> {
         assert_eq!(self.kind(), Kind::Merge);
         // SAFETY: non-null (N5); part of this chain since the merge, so alive as long (N3).
         unsafe { Self::new(NonNull::new_unchecked(self.body().other.newest())) }
     }
 }
 
-impl<K: Key> Chained for NodeRef<'_, K> {
+impl<K: Key, V: Variant> Chained for NodeRef<'_, K, V> {
     fn below(self) -> Option<Self> {
         self.next()
     }

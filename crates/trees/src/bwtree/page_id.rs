@@ -5,7 +5,7 @@ use namiki_index::shared::segmented_array::SegmentedArray;
 /// The number of a Bw-tree page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(transparent)]
-pub(super) struct PageId(pub(super) u32);
+pub struct PageId(pub(super) u32);
 
 impl PageId {
     /// No page.

@@ -32,7 +32,7 @@ impl Finding for (Option<u64>, Spot) {
     }
 }
 
-impl<K: Key> NodeRef<'_, K> {
+impl<K: Key, V: Variant> NodeRef<'_, K, V> {
     /// The payload of a key in the range of this leaf, in the state that this head stands for.
     #[inline]
     pub(super) fn find(self, key: K::Ref<'_>) -> Option<u64> {
@@ -88,7 +88,7 @@ impl<K: Key> NodeRef<'_, K> {
     }
 }
 
-impl<K: Key> Place<'_, K> {
+impl<K: Key, V: Variant> Place<'_, K, V> {
     /// The leaf version in the state that was seen.
     pub(super) fn version(self) -> LeafVersion {
         LeafVersion {

@@ -14,6 +14,7 @@ use namiki_index::key::Key;
 use namiki_index::shared::defer::defer;
 
 use super::node::{Header, free_chain};
+use super::variant::Variant;
 
 /// Chains in a bag. Handing a bag over reads the state of every thread that uses the collector.
 const CHAINS: u32 = 16;
@@ -22,9 +23,9 @@ const CHAINS: u32 = 16;
 ///
 /// # Safety
 /// A thread that pins from now on cannot reach the chain; and it is retired once.
-pub(super) unsafe fn retire_chain<K: Key>(chain: *const Header<K>, guard: &Guard) {
+pub(super) unsafe fn retire_chain<K: Key, V: Variant>(chain: *const Header<K>, guard: &Guard) {
     // SAFETY: the caller's promise. `Header` pointers need no thread to be freed on.
-    unsafe { defer(guard, move || free_chain(chain)) };
+    unsafe { defer(guard, move || free_chain::<K, V>(chain)) };
     thread_local!(static IN_BAG: Cell<u32> = const { Cell::new(0) });
     let in_bag = IN_BAG.get() + 1;
     if in_bag < CHAINS {

@@ -24,12 +24,12 @@ use super::node::{Kind, NodeRef};
 use super::variant::Variant;
 
 /// The entries of a leaf: those of a base node, or of a chain flattened into a buffer.
-enum Entries<'a, 'g, K: Key> {
-    Base(NodeRef<'g, K>),
+enum Entries<'a, 'g, K: Key, V: Variant> {
+    Base(NodeRef<'g, K, V>),
     Flat(&'a [Entry<'g, K>]),
 }
 
-impl<'g, K: Key> Entries<'_, 'g, K> {
+impl<'g, K: Key, V: Variant> Entries<'_, 'g, K, V> {
     /// The entries in a part of the leaf.
     fn within(&self, part: &Part<'_, K>) -> Range<usize> {
         match self {
@@ -84,7 +84,7 @@ impl<'g, K: Key> Entries<'_, 'g, K> {
 }
 
 impl<K: Key, V: Variant> Fenced<K> for BwTree<K, V> {
-    type Leaf<'g> = Place<'g, K>;
+    type Leaf<'g> = Place<'g, K, V>;
     type Buffer<'g> = Vec<Entry<'g, K>>;
 
     fn find<'g>(
@@ -93,7 +93,7 @@ impl<K: Key, V: Variant> Fenced<K> for BwTree<K, V> {
         _: &Part<'_, K>,
         _: &mut Self::Buffer<'g>,
         guard: &'g Guard,
-    ) -> Place<'g, K> {
+    ) -> Place<'g, K, V> {
         let place = match target {
             Target::At(key) => self.leaf(At(key), guard),
             Target::Below(key) => self.leaf(Below(key), guard),
@@ -104,21 +104,21 @@ impl<K: Key, V: Variant> Fenced<K> for BwTree<K, V> {
 
     fn find_right<'g>(
         &self,
-        left: &Place<'g, K>,
+        left: &Place<'g, K, V>,
         high: K::Ref<'_>,
         _: &Part<'_, K>,
         _: &mut Self::Buffer<'g>,
         guard: &'g Guard,
-    ) -> Place<'g, K> {
+    ) -> Place<'g, K, V> {
         let id = left.head.right();
         let place = match self.mapping.load(id, guard) {
-            Some(head) if !head.is_removed() && !head.is_left_of(At(high)) => Place { id, head },
+            Some(head) if !head.is_removed() && !head.is_left_of(At(high)) => Place::new(id, head),
             _ => self.leaf(At(high), guard),
         };
         self.flattened(place, guard)
     }
 
-    fn fence<'a>(leaf: &'a Place<'_, K>, direction: Direction) -> Option<K::Ref<'a>> {
+    fn fence<'a>(leaf: &'a Place<'_, K, V>, direction: Direction) -> Option<K::Ref<'a>> {
         match direction {
             Direction::Forward => leaf.head.high().map(|high| K::shorten(high)),
             // The leftmost leaf has the smallest key as its lower fence, and no other has.
@@ -131,7 +131,7 @@ impl<K: Key, V: Variant> Fenced<K> for BwTree<K, V> {
 
     fn show<'g>(
         &self,
-        leaf: &Place<'g, K>,
+        leaf: &Place<'g, K, V>,
         part: &Part<'_, K>,
         buffer: &mut Self::Buffer<'g>,
         visit: &mut impl FnMut(ScanItem<'_>) -> ControlFlow<()>,
@@ -165,16 +165,20 @@ impl<K: Key, V: Variant> Fenced<K> for BwTree<K, V> {
 impl<K: Key, V: Variant> BwTree<K, V> {
     /// The same leaf, consolidated to a base node if it is not one and no concurrent change
     /// prevents that. So the work of flattening serves other threads, too.
-    fn flattened<'g>(&self, place: Place<'g, K>, guard: &'g Guard) -> Place<'g, K> {
+    fn flattened<'g>(&self, place: Place<'g, K, V>, guard: &'g Guard) -> Place<'g, K, V> {
         if place.head.kind() == Kind::Base || place.head.smo().is_some() {
+            return place;
+        }
+        // The paper's own iterator keeps its copy to itself.
+        if V::LITERAL && !self.is_long(place.head.depth(), self.config.leaf_chain_max) {
             return place;
         }
         let Consolidated::Base(base) = consolidated(place.head, usize::MAX) else {
             return place;
         };
         Place {
-            id: place.id,
             head: self.rebase(place, base, guard).unwrap_or(place.head),
+            ..place
         }
     }
 }

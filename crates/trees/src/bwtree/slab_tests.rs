@@ -39,20 +39,20 @@ fn leaf<K: Key>() -> BwTree<K, OpenBw> {
     tree
 }
 
-fn head<'g, K: Key>(tree: &BwTree<K, OpenBw>, guard: &'g Guard) -> Place<'g, K> {
+fn head<'g, K: Key>(tree: &BwTree<K, OpenBw>, guard: &'g Guard) -> Place<'g, K, OpenBw> {
     tree.leaf(At(K::min()), guard)
 }
 
-fn record<K: Key>(key: &[u8], payload: u64, on: NodeRef<'_, K>) -> OwnedNode<K> {
+fn record<K: Key>(key: &[u8], payload: u64, on: NodeRef<'_, K, OpenBw>) -> OwnedNode<K, OpenBw> {
     let key = K::parse(key).unwrap();
-    OwnedNode::record::<OpenBw>(Kind::Put, key, payload, on)
+    OwnedNode::record(Kind::Put, key, payload, on)
 }
 
 fn push<'g, K: Key>(
     tree: &BwTree<K, OpenBw>,
-    on: Place<'g, K>,
-    delta: OwnedNode<K>,
-) -> NodeRef<'g, K> {
+    on: Place<'g, K, OpenBw>,
+    delta: OwnedNode<K, OpenBw>,
+) -> NodeRef<'g, K, OpenBw> {
     match tree.mapping.push(on.id, on.head, delta) {
         Ok(head) => head,
         Err(_) => panic!("alone"),
@@ -107,7 +107,7 @@ fn a_full_slab_holds_no_writer_up<K: Key>() {
     for delta in asleep {
         let place = head(&tree, guard);
         let key = K::parse(b"01234567").unwrap();
-        let delta = delta.relink::<OpenBw>(key, 1, place.head);
+        let delta = delta.relink(key, 1, place.head);
         let far = delta
             .as_ref()
             .as_ptr()
@@ -132,14 +132,14 @@ fn a_slot_stays_with_its_base_node<K: Key>() {
     let updated = head(&tree, guard);
     let key = bytes::<K>(1);
     let key = K::parse(&key).unwrap();
-    let delta = delta.relink::<OpenBw>(key, 101, updated.head);
+    let delta = delta.relink(key, 101, updated.head);
     assert_eq!(delta.as_ref().as_ptr(), slot);
     assert!(delta.as_ref().is_in_slab());
     // Another base node: another slot.
     tree.consolidate(updated, Resize::Never, guard);
     let after = head(&tree, guard);
     assert!(after.head.kind() == Kind::Base && after.head != updated.head.base());
-    let delta = delta.relink::<OpenBw>(key, 102, after.head);
+    let delta = delta.relink(key, 102, after.head);
     assert_ne!(delta.as_ref().as_ptr(), slot);
     assert!(delta.as_ref().is_in_slab());
     let head = push(&tree, after, delta);

@@ -48,8 +48,8 @@ const ASCENT_WITHIN: usize = 3;
 /// it are its left neighbours. For the page's last key, consolidated deltas before it count as
 /// ascending. Pages with chains shorter than the numbers above are found to ascend at their end
 /// only.
-fn ascent<K: Key>(head: NodeRef<'_, K>, entries: &[Entry<'_, K>]) -> Option<usize> {
-    let is_newest = |node: NodeRef<'_, K>, at: usize| {
+fn ascent<K: Key, V: Variant>(head: NodeRef<'_, K, V>, entries: &[Entry<'_, K>]) -> Option<usize> {
+    let is_newest = |node: NodeRef<'_, K, V>, at: usize| {
         let adds = matches!(node.kind(), Kind::Put | Kind::IndexInsert)
             && node.next().is_some_and(|next| {
                 // A writer that did not look for the key has raised the counter in case it was absent.
@@ -82,7 +82,7 @@ impl<K: Key, V: Variant> BwTree<K, V> {
     /// The position of the cut: the middle. If keys come in ascending order, the cut lies behind
     /// the newest one, so that they continue to fill the left page; otherwise every page would stay
     /// half full. At the page's end some room is left for late keys.
-    fn cut(head: NodeRef<'_, K>, entries: &[Entry<'_, K>]) -> usize {
+    fn cut(head: NodeRef<'_, K, V>, entries: &[Entry<'_, K>]) -> usize {
         let len = entries.len();
         match ascent(head, entries) {
             Some(newest) if newest + 1 == len => (len * 9 / 10).clamp(1, len - 1),
@@ -95,22 +95,22 @@ impl<K: Key, V: Variant> BwTree<K, V> {
     /// parent.
     pub(super) fn split<'g>(
         &self,
-        place: Place<'g, K>,
+        place: Place<'g, K, V>,
         entries: &[Entry<'g, K>],
         guard: &Guard,
     ) -> Option<SplitDone> {
         let (head, done) = self.part(place, entries, guard)?;
-        self.complete_split(place.id, head, guard);
+        self.complete_split(Place { head, ..place }, guard);
         Some(done)
     }
 
     /// Steps 1 and 2. Returns the split delta.
     pub(super) fn part<'g, 'h>(
         &self,
-        place: Place<'g, K>,
+        place: Place<'g, K, V>,
         entries: &[Entry<'g, K>],
         guard: &'h Guard,
-    ) -> Option<(NodeRef<'h, K>, SplitDone)> {
+    ) -> Option<(NodeRef<'h, K, V>, SplitDone)> {
         let (id, head) = (place.id, place.head);
         let cut = Self::cut(head, entries);
         let (left_entries, right_entries) = entries.split_at(cut);
@@ -162,7 +162,7 @@ impl<K: Key, V: Variant> BwTree<K, V> {
             undo(right);
             return None;
         };
-        let delta = OwnedNode::split::<V>(left, right, grown);
+        let delta = OwnedNode::split(left, right, grown);
         let Ok(new) = self.mapping.replace(id, head, delta, guard) else {
             self.counters.add(Event::CasMiss);
             undo(right);
@@ -187,11 +187,13 @@ impl<K: Key, V: Variant> BwTree<K, V> {
 
     /// Tells the parent of a split and takes the split delta off. False: the tree would have to grow, and
     /// page ids have run out. Then the delta stays, which is slow but correct.
-    pub(super) fn complete_split(&self, id: PageId, split: NodeRef<'_, K>, guard: &Guard) -> bool {
+    pub(super) fn complete_split(&self, at: Place<'_, K, V>, guard: &Guard) -> bool {
+        let (id, split) = (at.id, at.head);
         let separator = split.key();
         loop {
             let root = self.root.load();
-            let Some(parent) = self.descend(split.level() + 1, At(separator), guard) else {
+            let above = split.level() + 1;
+            let Some(parent) = self.descend_along(at.stack, above, At(separator), guard) else {
                 // `root` was read before the delta is seen in place: see `Root`.
                 if !self.shows(id, split, guard) {
                     return true;
@@ -205,7 +207,7 @@ impl<K: Key, V: Variant> BwTree<K, V> {
                     && head.level() == split.level()
                 {
                     // This page is the product of a root split that is not complete yet.
-                    if !self.complete(root.page, change, guard) {
+                    if !self.complete(Place::new(root.page, change), guard) {
                         return false;
                     }
                 }
@@ -227,17 +229,11 @@ impl<K: Key, V: Variant> BwTree<K, V> {
                 lower: route.low,
                 upper: route.high,
             };
-            let delta = OwnedNode::index::<V>(Kind::IndexInsert, &entry, parent.head);
+            let delta = OwnedNode::index(Kind::IndexInsert, &entry, parent.head);
             match self.mapping.push(parent.id, parent.head, delta) {
                 Ok(head) => {
                     self.mapping.trim_split(id, split, guard);
-                    self.compact_inner(
-                        Place {
-                            id: parent.id,
-                            head,
-                        },
-                        guard,
-                    );
+                    self.compact_inner(Place { head, ..parent }, guard);
                     return true;
                 }
                 Err(_) => {
@@ -249,7 +245,7 @@ impl<K: Key, V: Variant> BwTree<K, V> {
     }
 
     /// Whether the page's chain still has this structure change.
-    pub(super) fn shows(&self, id: PageId, change: NodeRef<'_, K>, guard: &Guard) -> bool {
+    pub(super) fn shows(&self, id: PageId, change: NodeRef<'_, K, V>, guard: &Guard) -> bool {
         self.mapping
             .load(id, guard)
             .is_some_and(|head| head.smo() == Some(change))
@@ -262,7 +258,7 @@ impl<K: Key, V: Variant> BwTree<K, V> {
         &self,
         root: super::root_word::RootWord,
         id: PageId,
-        split: NodeRef<'_, K>,
+        split: NodeRef<'_, K, V>,
         guard: &Guard,
     ) -> bool {
         // Usually a root has been prepared; not if the page has become the root since it was split.
@@ -309,7 +305,7 @@ impl<K: Key, V: Variant> BwTree<K, V> {
     }
 
     /// Consolidates an inner page after a delta of this thread has made its chain long.
-    pub(super) fn compact_inner(&self, place: Place<'_, K>, guard: &Guard) {
+    pub(super) fn compact_inner(&self, place: Place<'_, K, V>, guard: &Guard) {
         let full = place.head.len() > self.config.inner_max;
         if !full && !self.is_long(place.head.depth(), self.config.inner_chain_max) {
             return;

@@ -10,7 +10,7 @@ use super::node::{Kind, NodeRef};
 use super::variant::Variant;
 
 /// Calls `visit` with every node that a page in this state has.
-fn walk<K: Key>(head: NodeRef<'_, K>, visit: &mut impl FnMut(NodeRef<'_, K>)) {
+fn walk<K: Key, V: Variant>(head: NodeRef<'_, K, V>, visit: &mut impl FnMut(NodeRef<'_, K, V>)) {
     let mut split = head.smo().filter(|change| change.kind() == Kind::Split);
     walk_chain(head, &mut |node| {
         split = split.filter(|split| *split != node);
@@ -22,7 +22,10 @@ fn walk<K: Key>(head: NodeRef<'_, K>, visit: &mut impl FnMut(NodeRef<'_, K>)) {
     }
 }
 
-fn walk_chain<K: Key>(head: NodeRef<'_, K>, visit: &mut impl FnMut(NodeRef<'_, K>)) {
+fn walk_chain<K: Key, V: Variant>(
+    head: NodeRef<'_, K, V>,
+    visit: &mut impl FnMut(NodeRef<'_, K, V>),
+) {
     let mut node = Some(head);
     while let Some(at) = node {
         visit(at);
@@ -34,7 +37,7 @@ fn walk_chain<K: Key>(head: NodeRef<'_, K>, visit: &mut impl FnMut(NodeRef<'_, K
 }
 
 /// Number of records of a page in this state.
-fn records_of<K: Key>(head: NodeRef<'_, K>) -> usize {
+fn records_of<K: Key, V: Variant>(head: NodeRef<'_, K, V>) -> usize {
     if !head.is_uncounted() {
         return head.len();
     }
@@ -45,7 +48,7 @@ fn records_of<K: Key>(head: NodeRef<'_, K>) -> usize {
 
 impl<K: Key, V: Variant> BwTree<K, V> {
     /// Calls `visit` with the head of every page that is not being removed.
-    fn pages(&self, mut visit: impl FnMut(NodeRef<'_, K>)) {
+    fn pages(&self, mut visit: impl FnMut(NodeRef<'_, K, V>)) {
         let mut guard = epoch::pin();
         for (turn, id) in self.mapping.ids().enumerate() {
             if let Some(head) = self.mapping.load(id, &guard)

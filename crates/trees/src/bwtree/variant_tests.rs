@@ -15,7 +15,10 @@ use super::descend::{At, Place};
 use super::node::{Kind, NodeRef, OwnedNode};
 use super::structure_change_types::Below;
 use super::structure_change_types::Resize;
-use super::{Both, BwConfig, BwTree, InChain, OpenBw, Plain, SplitHead, Variant};
+use super::{
+    Both, BwConfig, BwTree, InChain, OpenBw, Paper, PaperInChain, PaperSplitHead, Plain, SplitHead,
+    Variant,
+};
 
 const N: u8 = 4;
 
@@ -30,7 +33,7 @@ fn leaf<V: Variant>(keys: u64) -> BwTree<Fixed8, V> {
     tree
 }
 
-fn deltas(head: NodeRef<'_, Fixed8>) -> usize {
+fn deltas<V: Variant>(head: NodeRef<'_, Fixed8, V>) -> usize {
     let (mut node, mut deltas) = (head, 0);
     while let Some(below) = node.next() {
         (node, deltas) = (below, deltas + 1);
@@ -62,6 +65,7 @@ fn failed_consolidations_under_writers<V: Variant>() -> u64 {
 fn consolidation_within_the_chain_never_fails() {
     assert_eq!(failed_consolidations_under_writers::<InChain>(), 0);
     assert_eq!(failed_consolidations_under_writers::<Both>(), 0);
+    assert_eq!(failed_consolidations_under_writers::<PaperInChain>(), 0);
 }
 
 /// Figure 19: the chain below is exchanged; the head and the numbers stay.
@@ -106,7 +110,7 @@ fn a_writer_leaves_a_segment_to_its_predecessor_briefly() {
     // Writers that are suspended as soon as their delta is published.
     for n in 1..=3 * u64::from(N) {
         let place = tree.leaf(At(0), guard);
-        let delta = OwnedNode::record::<InChain>(Kind::Put, n % 8, 100 + n, place.head);
+        let delta = OwnedNode::record(Kind::Put, n % 8, 100 + n, place.head);
         let Ok(head) = tree.mapping.push(place.id, place.head, delta) else {
             panic!("alone")
         };
@@ -130,11 +134,11 @@ fn a_writer_leaves_a_segment_to_its_predecessor_briefly() {
     let place = tree.leaf(At(0), guard);
     let mut last = place;
     for n in 0..u64::from(N) {
-        let delta = OwnedNode::record::<InChain>(Kind::Put, n % 8, 200 + n, last.head);
+        let delta = OwnedNode::record(Kind::Put, n % 8, 200 + n, last.head);
         let Ok(head) = tree.mapping.push(last.id, last.head, delta) else {
             panic!("alone")
         };
-        last = Place { id: last.id, head };
+        last = Place::new(last.id, head);
     }
     assert!(tree.consolidate_below(last.head, Resize::Never, guard) == Below::Done);
     assert_eq!(deltas(last.head), 1);
@@ -191,7 +195,7 @@ fn updates_go_below_a_split_delta_at_the_head() {
     assert_eq!(tree.statistics().longest_chain, u64::from(N) - 1);
     sound(&tree);
     let head = tree.mapping.load(page, guard).unwrap();
-    tree.clear_change(page, head, guard);
+    tree.clear_change(Place::new(page, head), guard);
     assert_eq!(tree.mapping.load(page, guard).unwrap().kind(), Kind::Base);
     assert_eq!(tree.get(&[0; 8]), Ok(Lookup::Found(102)));
 }
@@ -225,7 +229,7 @@ fn any_thread_replaces_a_frozen_split_delta<V: Variant>() {
             }
             assert_eq!(tree.get(&[0; 8]), Ok(Lookup::Found(7)));
             // The suspended thread resumes, with its replacement.
-            let late = OwnedNode::record::<V>(Kind::Put, 0, 666, head);
+            let late = OwnedNode::record(Kind::Put, 0, 666, head);
             assert!(tree.mapping.push(page, head, late).is_err());
             assert!(!tree.mapping.trim_split(page, split, guard));
             assert_eq!(tree.get(&[0; 8]), Ok(Lookup::Found(7)));
@@ -239,6 +243,7 @@ fn any_thread_replaces_a_frozen_split_delta<V: Variant>() {
 fn frozen_updates_block_no_thread() {
     any_thread_replaces_a_frozen_split_delta::<SplitHead>();
     any_thread_replaces_a_frozen_split_delta::<Both>();
+    any_thread_replaces_a_frozen_split_delta::<PaperSplitHead>();
 }
 
 /// A put does not search for its key, so its leaf is counted when a count is needed.
@@ -277,4 +282,7 @@ fn puts_are_counted_in_every_variant() {
     puts_are_counted_at_rest::<SplitHead>();
     puts_are_counted_at_rest::<Both>();
     puts_are_counted_at_rest::<OpenBw>();
+    puts_are_counted_at_rest::<Paper>();
+    puts_are_counted_at_rest::<PaperInChain>();
+    puts_are_counted_at_rest::<PaperSplitHead>();
 }

@@ -32,7 +32,7 @@ impl<K: Key, V: Variant> BwTree<K, V> {
         let key = K::parse(key)?;
         let guard = &epoch::pin();
         let mut place = self.leaf(At(key), guard);
-        let mut delta: Option<OwnedNode<K>> = None;
+        let mut delta: Option<OwnedNode<K, V>> = None;
         loop {
             let (id, head) = (place.id, place.head);
             let (old, spot) = head.find_spot(key);
@@ -44,23 +44,19 @@ impl<K: Key, V: Variant> BwTree<K, V> {
                 }
             };
             let mut new = match delta.take() {
-                Some(delta) if delta.as_ref().kind() == kind => {
-                    delta.relink::<V>(key, payload, head)
-                }
-                _ => OwnedNode::record::<V>(kind, key, payload, head),
+                Some(delta) if delta.as_ref().kind() == kind => delta.relink(key, payload, head),
+                _ => OwnedNode::record(kind, key, payload, head),
             };
-            new.set_spot::<V>(spot);
-            let (len, counter) = (head.len(), head.counter());
+            new.set_spot(spot);
             match (kind, old) {
-                // Uncounted, the length may be too small already.
-                (Kind::Delete, _) => new.set_content(len.saturating_sub(1), counter + 1),
-                (_, None) => new.set_content(len + 1, counter + 1),
-                (_, Some(_)) => new.set_content(len, counter),
+                (Kind::Delete, _) => new.add_keys(-1),
+                (_, None) => new.add_keys(1),
+                (_, Some(_)) => {}
             }
             match self.mapping.push(id, head, new) {
                 Ok(head) => {
                     let before = place.version();
-                    let place = Place { id, head };
+                    let place = Place { head, ..place };
                     let after = place.version();
                     let resize = match (kind, old) {
                         (Kind::Delete, _) => Resize::SplitOrMerge,
@@ -95,23 +91,21 @@ impl<K: Key, V: Variant> BwTree<K, V> {
         let key = K::parse(key)?;
         let guard = &epoch::pin();
         let mut place = self.leaf(Onto(key), guard);
-        let mut delta: Option<OwnedNode<K>> = None;
+        let mut delta: Option<OwnedNode<K, V>> = None;
         loop {
             let (id, head) = (place.id, place.head);
             // The head is at hand: of several writes of one key in a row the first may have added it.
-            if self.is_long(head.depth().wrapping_add(1), self.config.leaf_chain_max) {
+            if !V::LITERAL && self.is_long(head.depth().wrapping_add(1), self.config.leaf_chain_max)
+            {
                 // Our delta will make the chain too long: all of the base node will be read.
-                child_prefetch_hint::prefetch_whole::<K>(head);
+                child_prefetch_hint::prefetch_whole(head);
             }
             let present = head.kind() == Kind::Put && K::cmp(head.key(), key) == Ordering::Equal;
             let mut new = match delta.take() {
-                Some(delta) => delta.relink::<V>(key, payload, head),
-                None => OwnedNode::record::<V>(Kind::Put, key, payload, head),
+                Some(delta) => delta.relink(key, payload, head),
+                None => OwnedNode::record(Kind::Put, key, payload, head),
             };
-            if present {
-                new.set_content(head.len(), head.counter());
-            } else {
-                new.set_content(head.len(), head.counter() + 1);
+            if !present {
                 new.set_uncounted();
             }
             match self.mapping.push(id, head, new) {
@@ -121,7 +115,7 @@ impl<K: Key, V: Variant> BwTree<K, V> {
                     } else {
                         Resize::Split
                     };
-                    self.compact_after_write(Place { id, head }, resize, guard);
+                    self.compact_after_write(Place { head, ..place }, resize, guard);
                     return Ok(());
                 }
                 Err(unused) => {
@@ -134,12 +128,17 @@ impl<K: Key, V: Variant> BwTree<K, V> {
     }
 
     /// The leaf of `key` after a swap failed on `place`: usually the same page.
-    fn again<'g>(&self, place: Place<'g, K>, key: K::Ref<'_>, guard: &'g Guard) -> Place<'g, K> {
+    fn again<'g>(
+        &self,
+        place: Place<'g, K, V>,
+        key: K::Ref<'_>,
+        guard: &'g Guard,
+    ) -> Place<'g, K, V> {
         self.unfreeze(place.id, guard);
         // The page cannot have been reused while we are pinned (M4), so its lower fence still holds.
         match self.mapping.load(place.id, guard) {
             Some(head) if !head.is_removed() && !head.is_left_of(At(key)) => {
-                Place { id: place.id, head }
+                Place { head, ..place }
             }
             _ => self.leaf(At(key), guard),
         }

@@ -4,7 +4,8 @@ use namiki_index::contract::{self, KeyShape};
 use namiki_index::key::{Fixed8, Variable};
 use namiki_index::{Lookup, PointIndex, ordered_contract};
 use namiki_trees::bwtree::{
-    Both, BwConfig, BwTree, FixedBwTree, InChain, OpenBw, Plain, SplitHead, VariableBwTree,
+    Both, BwConfig, BwTree, FixedBwTree, InChain, OpenBw, Paper, PaperInChain, PaperSplitHead,
+    Plain, SplitHead, VariableBwTree,
 };
 
 fn small() -> BwConfig {
@@ -42,6 +43,9 @@ variant!(in_chain, InChain);
 variant!(split_head, SplitHead);
 variant!(both, Both);
 variant!(open_bw, OpenBw);
+variant!(paper, Paper);
+variant!(paper_in_chain, PaperInChain);
+variant!(paper_split_head, PaperSplitHead);
 
 #[test]
 fn matches_a_sorted_map_with_default_pages() {

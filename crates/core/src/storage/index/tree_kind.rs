@@ -11,7 +11,10 @@ use namiki_index::{IndexError, OrderedIndex, ScanItem, ScanRange};
 #[cfg(feature = "all-indexes")]
 use namiki_trees::{
     blink::{FixedBlinkTree, VariableBlinkTree},
-    bwtree::{Both, BwConfig, BwTree, FixedBwTree, InChain, OpenBw, SplitHead, VariableBwTree},
+    bwtree::{
+        Both, BwConfig, BwTree, FixedBwTree, InChain, OpenBw, Paper, PaperInChain, PaperSplitHead,
+        SplitHead, VariableBwTree,
+    },
     bztree::{Append, FixedBzTree, InPlace, VariableBzTree},
     masstree::{FixedMasstree, VariableMasstree},
 };
@@ -181,7 +184,7 @@ macro_rules! trees {
 
 trees! { $
     with all-indexes {
-    /// The Bw-tree of the paper.
+    /// The Bw-tree with deltas that describe their page.
     Bwtree = "bwtree": BwtreeFixed8(FixedBwTree), BwtreeVariable(VariableBwTree);
     /// The Bw-tree with writers that consolidate within the chain: the paper's proposal (a).
     BwtreeInchain = "bwtree-inchain":
@@ -192,6 +195,18 @@ trees! { $
     /// The Bw-tree with both proposals.
     BwtreeBoth = "bwtree-both":
         BwtreeBothFixed8(BwTree<Fixed8, Both>), BwtreeBothVariable(BwTree<Variable, Both>);
+    /// The Bw-tree as the paper built it: deltas describe their change alone, every visitor
+    /// consolidates, and structure changes take the parent from a node stack.
+    BwtreePaper = "bwtree-paper":
+        BwtreePaperFixed8(BwTree<Fixed8, Paper>), BwtreePaperVariable(BwTree<Variable, Paper>);
+    /// The paper's own tree with its proposal (a).
+    BwtreePaperInchain = "bwtree-paper-inchain":
+        BwtreePaperInchainFixed8(BwTree<Fixed8, PaperInChain>),
+        BwtreePaperInchainVariable(BwTree<Variable, PaperInChain>);
+    /// The paper's own tree with its proposal (b).
+    BwtreePaperSplithead = "bwtree-paper-splithead":
+        BwtreePaperSplitheadFixed8(BwTree<Fixed8, PaperSplitHead>),
+        BwtreePaperSplitheadVariable(BwTree<Variable, PaperSplitHead>);
     /// The Bw-tree with leaves that are allocated together with their deltas: the OpenBw-Tree's layout.
     Openbw = "openbw":
         OpenbwFixed8(BwTree<Fixed8, OpenBw>), OpenbwVariable(BwTree<Variable, OpenBw>);

@@ -27,6 +27,8 @@ fn keys_with_shared_prefixes_are_kept_in_order() {
             #[cfg(feature = "all-indexes")]
             Tree::OpenbwVariable(BwTree::new(BwConfig::tiny())),
             #[cfg(feature = "all-indexes")]
+            Tree::BwtreePaperVariable(BwTree::new(BwConfig::tiny())),
+            #[cfg(feature = "all-indexes")]
             Tree::BztreeAppendVariable(VariableBzTree::new(BzConfig::tiny())),
             #[cfg(feature = "all-indexes")]
             Tree::BztreeInplaceVariable(VariableBzTree::new(BzConfig::tiny())),

@@ -16,11 +16,12 @@ const KEYS: u64 = 400_000;
 /// BzTree, 35 in Masstree, 29 in ART).
 fn bytes_per_key_max(kind: IndexKind, shape: KeyShape) -> f64 {
     use TreeKind::{
-        Art, Blink, Bwtree, BwtreeBoth, BwtreeInchain, BwtreeSplithead, BztreeAppend,
-        BztreeInplace, Masstree, Openbw,
+        Art, Blink, Bwtree, BwtreeBoth, BwtreeInchain, BwtreePaper, BwtreePaperInchain,
+        BwtreePaperSplithead, BwtreeSplithead, BztreeAppend, BztreeInplace, Masstree, Openbw,
     };
     match kind {
         IndexKind::Ordered(Bwtree | BwtreeInchain | BwtreeSplithead | BwtreeBoth) => 26.0,
+        IndexKind::Ordered(BwtreePaper | BwtreePaperInchain | BwtreePaperSplithead) => 26.0,
         IndexKind::Ordered(Openbw) => 47.0,
         IndexKind::Ordered(BztreeAppend | BztreeInplace) => 29.0,
         IndexKind::Ordered(Masstree) => 34.0,

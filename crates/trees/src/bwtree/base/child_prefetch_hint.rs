@@ -154,10 +154,10 @@ impl<'g> DescentPath<'g> {
         (known != 0).then(|| near.wrapping_offset(steps(place(near), known) * BASE_ALIGN as isize))
     }
 
-    /// Corrects the hint once the child's head is known.
+    /// Corrects the hint once the child's head is known. The paper's own tree has no hints.
     #[inline]
-    pub(in crate::bwtree) fn correct<K: Key>(&self, head: NodeRef<'_, K>) {
-        if let Some(cell) = self.cell {
+    pub(in crate::bwtree) fn correct<K: Key, V: Variant>(&self, head: NodeRef<'_, K, V>) {
+        if let Some(cell) = self.cell.filter(|_| !V::LITERAL) {
             let known = self.value >> PLACE_SHIFT & ((1 << PLACE_BITS) - 1);
             if known != place(head.base_hint()) {
                 store(cell, self.child, head);
@@ -169,7 +169,7 @@ impl<'g> DescentPath<'g> {
 /// Prefetches the slot that the next delta of a leaf probably gets: slots are claimed downwards from their
 /// base node, and its claims and marks take a line or two.
 #[inline(always)]
-pub(in crate::bwtree) fn prefetch_slots<K: Key>(head: NodeRef<'_, K>) {
+pub(in crate::bwtree) fn prefetch_slots<K: Key, V: Variant>(head: NodeRef<'_, K, V>) {
     let newest = head.as_ptr().cast::<u8>().cast_const();
     prefetch(newest.wrapping_sub(slot_bytes::<K>()));
     prefetch(newest.wrapping_sub(2 * LINE));
@@ -177,7 +177,7 @@ pub(in crate::bwtree) fn prefetch_slots<K: Key>(head: NodeRef<'_, K>) {
 
 /// Prefetches all deltas of a chain that lie in its slab: a walk through them would wait for one
 /// line after another.
-pub(in crate::bwtree) fn prefetch_slab<K: Key>(head: NodeRef<'_, K>) {
+pub(in crate::bwtree) fn prefetch_slab<K: Key, V: Variant>(head: NodeRef<'_, K, V>) {
     if head.is_in_slab() {
         let newest = head.as_ptr().cast::<u8>().cast_const();
         let bytes = head.base_hint().addr().saturating_sub(newest.addr());
@@ -189,7 +189,7 @@ pub(in crate::bwtree) fn prefetch_slab<K: Key>(head: NodeRef<'_, K>) {
 
 /// Prefetches all lines of the base node that probably lies below a leaf's `head`, except the bytes
 /// of its keys.
-pub(in crate::bwtree) fn prefetch_whole<K: Key>(head: NodeRef<'_, K>) {
+pub(in crate::bwtree) fn prefetch_whole<K: Key, V: Variant>(head: NodeRef<'_, K, V>) {
     prefetch_slab(head);
     let start = head.base_hint();
     let end = end_of_bounds::<K>(head.len());
@@ -199,7 +199,7 @@ pub(in crate::bwtree) fn prefetch_whole<K: Key>(head: NodeRef<'_, K>) {
 }
 
 #[cold]
-fn store<K: Key>(cell: &AtomicU64, child: PageId, head: NodeRef<'_, K>) {
+fn store<K: Key, V: Variant>(cell: &AtomicU64, child: PageId, head: NodeRef<'_, K, V>) {
     let unit = if head.level() == 0 { 1 } else { INNER_UNIT };
     let len = (head.len().div_ceil(unit) as u64).min(LEN_MAX);
     let hint = len << LEN_SHIFT | place(head.base_hint()) << PLACE_SHIFT;

@@ -19,6 +19,7 @@ use namiki_index::shared::cache_line_search::{BLOCK, FILLER};
 use super::build;
 use super::layout::{Entry, Parts};
 use crate::bwtree::node::{BaseHeader, Header, Kind, NodeRef, OwnedNode, Spot};
+use crate::bwtree::variant::Variant;
 
 /// The fate of one key: its new value, or its removal.
 #[derive(Clone, Copy)]
@@ -45,7 +46,7 @@ impl<K: Key> Fate<'_, K> {
     }
 }
 
-impl<'g, K: Key> NodeRef<'g, K> {
+impl<'g, K: Key, V: Variant> NodeRef<'g, K, V> {
     /// Finds the positions in this base node of the keys of `changes`, which ascend. Returns the
     /// number of entries that it would have with the changes.
     pub(in crate::bwtree) fn len_with(self, changes: &mut [Fate<'_, K>]) -> usize {
@@ -82,7 +83,7 @@ impl<'g, K: Key> NodeRef<'g, K> {
         header: &BaseHeader<'_, K>,
         changes: &[Fate<'g, K>],
         len: usize,
-    ) -> OwnedNode<K> {
+    ) -> OwnedNode<K, V> {
         assert_eq!(self.kind(), Kind::Base);
         if self.level() == 0 && changes.iter().all(Fate::is_update) {
             return self.copy_with_payloads(header, changes);
@@ -99,7 +100,7 @@ impl<'g, K: Key> NodeRef<'g, K> {
         self,
         header: &BaseHeader<'_, K>,
         changes: &[Fate<'g, K>],
-    ) -> OwnedNode<K> {
+    ) -> OwnedNode<K, V> {
         let (len, parts) = (self.len(), self.parts());
         let mut node = OwnedNode::base(header, len, self.bytes());
         let to = Target {
@@ -143,7 +144,7 @@ impl<'g, K: Key> NodeRef<'g, K> {
         header: &BaseHeader<'_, K>,
         changes: &[Fate<'g, K>],
         len: usize,
-    ) -> OwnedNode<K> {
+    ) -> OwnedNode<K, V> {
         let parts = Parts::of::<K>(len);
         let mut node = OwnedNode::base(header, len, parts.strings);
         let to = Target {

@@ -30,6 +30,7 @@ use namiki_index::key::Key;
 
 use super::layout::{BOUND, Entry, Parts, header_bytes};
 use crate::bwtree::node::{BaseHeader, Header, NodeRef, OwnedNode};
+use crate::bwtree::variant::Variant;
 
 /// Bytes of a head.
 const HEAD: usize = size_of::<u64>();
@@ -142,9 +143,9 @@ impl Strings {
     }
 
     /// Writes everything into the node that it was made for, which has `end` bytes.
-    pub(super) fn write<K: Key>(
+    pub(super) fn write<K: Key, V: Variant>(
         &self,
-        node: &mut OwnedNode<K>,
+        node: &mut OwnedNode<K, V>,
         header: &BaseHeader<'_, K>,
         entries: &[Entry<'_, K>],
     ) {
@@ -186,7 +187,7 @@ impl Strings {
     }
 }
 
-impl<'g, K: Key> NodeRef<'g, K> {
+impl<'g, K: Key, V: Variant> NodeRef<'g, K, V> {
     /// Number of bytes that all keys of this base node share, and whether all keys of its range do.
     #[inline]
     fn shared(self) -> (usize, bool) {
@@ -228,7 +229,7 @@ impl<'g, K: Key> NodeRef<'g, K> {
     }
 
     /// Points the fences of a copy of this node at the copies of their bytes.
-    pub(super) fn copy_fences(self, copy: &mut OwnedNode<K>) {
+    pub(super) fn copy_fences(self, copy: &mut OwnedNode<K, V>) {
         if K::INLINE {
             return;
         }
@@ -349,6 +350,7 @@ mod tests {
     use crate::bwtree::base::{Fate, build};
     use crate::bwtree::node::Spot;
     use crate::bwtree::page_id::PageId;
+    use crate::bwtree::variant::Plain;
 
     /// A few strings that share much and little, with zeros at their ends and within, around `stem`.
     fn strings(stem: &[u8]) -> BTreeSet<Vec<u8>> {
@@ -376,7 +378,7 @@ mod tests {
         low: &'a [u8],
         high: Option<&'a [u8]>,
         keys: &[&'a [u8]],
-    ) -> OwnedNode<Variable> {
+    ) -> OwnedNode<Variable, Plain> {
         let header = BaseHeader {
             level,
             right: PageId::NONE,

@@ -6,6 +6,7 @@
     reason = "writes the headers and bodies of nodes that are not published yet"
 )]
 
+use std::marker::PhantomData;
 use std::mem::size_of;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -25,16 +26,56 @@ const fn copies<V: Variant>() -> bool {
     V::IN_CHAIN
 }
 
+/// The fields of a delta that describe its page, as those of the node below do. A delta of the
+/// paper's own tree describes its change alone, and a search finds the rest below (`literal.rs`).
+struct Description<K: Key> {
+    depth: u8,
+    flags: u8,
+    len: u32,
+    right: PageId,
+    counter: u64,
+    high: K::Raw,
+    hint: AtomicPtr<Header<K>>,
+}
+
+impl<K: Key> Description<K> {
+    #[inline(always)]
+    fn of<V: Variant>(under: &Header<K>) -> Self {
+        let mut this = Self {
+            depth: next_number::<V>(under.depth),
+            flags: under.flags & INHERITED,
+            len: under.len,
+            right: under.right,
+            counter: under.counter,
+            high: under.high,
+            hint: AtomicPtr::new(under.hint.load(Ordering::Relaxed)),
+        };
+        if V::LITERAL {
+            // Under proposal (b) a delta says whether it lies below a split delta.
+            this.flags = if V::SPLIT_AT_HEAD {
+                under.flags & CHANGING
+            } else {
+                0
+            };
+            this.len = 0;
+            this.right = PageId::NONE;
+            this.high = under.key;
+            this.hint = AtomicPtr::new(ptr::null_mut());
+        }
+        this
+    }
+}
+
 /// The node that a delta put on `on` lies on. Under proposal (b) a delta put on a split delta goes
 /// below it; the split delta describes the page without such deltas.
-fn below<'g, K: Key, V: Variant>(on: NodeRef<'g, K>) -> NodeRef<'g, K> {
+fn below<'g, K: Key, V: Variant>(on: NodeRef<'g, K, V>) -> NodeRef<'g, K, V> {
     match on.next() {
         Some(next) if V::SPLIT_AT_HEAD && on.kind() == Kind::Split => next,
         _ => on,
     }
 }
 
-impl<K: Key> OwnedNode<K> {
+impl<K: Key, V: Variant> OwnedNode<K, V> {
     /// Where the bytes after the header begin.
     fn area(&mut self) -> *mut u8 {
         // SAFETY: the allocation starts with a header, so one past it is in bounds or its end.
@@ -44,36 +85,41 @@ impl<K: Key> OwnedNode<K> {
     /// A delta on top of `on`, with room for `body` bytes and then those of `own_key` and, if they are
     /// to be copied, of the upper fence and of `more`. The fence is copied; `at`, which is returned,
     /// is where the next key goes, from the start of the area. If there is a `slot`, it is large enough.
-    fn delta<V: Variant>(
+    fn delta(
         kind: Kind,
-        on: NodeRef<'_, K>,
+        on: NodeRef<'_, K, V>,
         slot: Option<NonNull<Header<K>>>,
         body: usize,
         own_key: usize,
         more: usize,
     ) -> (Self, usize) {
         let under = on.header();
-        let fence = on.high().filter(|_| copies::<V>());
+        let fence = if copies::<V>() && !V::LITERAL {
+            on.high()
+        } else {
+            None
+        };
         let fence_bytes = fence.map_or(0, |high| K::tail(high).len());
         let copied = if copies::<V>() { more } else { 0 };
         let bytes = size_of::<Header<K>>() + body + fence_bytes + own_key + copied;
+        let page = Description::of::<V>(under);
         let header = |bytes| Header {
             kind,
             level: under.level,
-            depth: next_number::<V>(under.depth),
-            flags: under.flags & INHERITED,
-            len: under.len,
-            right: under.right,
+            depth: page.depth,
+            flags: page.flags,
+            len: page.len,
+            right: page.right,
             extent: if is_spotted::<K>(kind) {
                 Spot::UNKNOWN.word()
             } else {
                 bytes
             },
-            counter: under.counter,
-            high: under.high,
+            counter: page.counter,
+            high: page.high,
             key: under.key,
             next: Link::new(below::<K, V>(on).as_ptr()),
-            hint: AtomicPtr::new(under.hint.load(Ordering::Relaxed)),
+            hint: page.hint,
             word: Word {
                 change: ptr::null(),
             },
@@ -83,7 +129,7 @@ impl<K: Key> OwnedNode<K> {
                 // SAFETY: ours alone (`bwtree/slab_slots.rs`, O1), large enough and aligned to a
                 // line.
                 unsafe { slot.write(header(bytes as u32)) };
-                Self(slot)
+                Self(slot, PhantomData)
             }
             None => Self::allocate(kind, bytes, header),
         };
@@ -112,11 +158,11 @@ impl<K: Key> OwnedNode<K> {
     }
 
     /// A leaf delta (`Put` or `Delete`) on top of `on`.
-    pub(in crate::bwtree) fn record<V: Variant>(
+    pub(in crate::bwtree) fn record(
         kind: Kind,
         key: K::Ref<'_>,
         payload: u64,
-        on: NodeRef<'_, K>,
+        on: NodeRef<'_, K, V>,
     ) -> Self {
         let own_key = K::tail(key).len();
         let slot = if V::SLAB {
@@ -124,7 +170,7 @@ impl<K: Key> OwnedNode<K> {
         } else {
             None
         };
-        let (mut node, mut at) = Self::delta::<V>(kind, on, slot, 0, own_key, 0);
+        let (mut node, mut at) = Self::delta(kind, on, slot, 0, own_key, 0);
         let key = node.keep(&mut at, key);
         // SAFETY: `node` is ours alone (N1) and its header is initialised.
         let header = unsafe { node.0.as_mut() };
@@ -137,64 +183,78 @@ impl<K: Key> OwnedNode<K> {
     }
 
     /// Moves a leaf delta that could not be installed onto another head.
-    pub(in crate::bwtree) fn relink<V: Variant>(
+    pub(in crate::bwtree) fn relink(
         mut self,
         key: K::Ref<'_>,
         payload: u64,
-        on: NodeRef<'_, K>,
+        on: NodeRef<'_, K, V>,
     ) -> Self {
         if copies::<V>() && !K::INLINE {
             // The fence may have changed, and with it the room for its bytes.
-            return Self::record::<V>(self.as_ref().kind(), key, payload, on);
+            return Self::record(self.as_ref().kind(), key, payload, on);
         }
         // O2. Perhaps there is a slot now for one that had none.
         if V::SLAB && !(self.as_ref().is_in_slab() && self.as_ref().home() == on.home()) {
-            return Self::record::<V>(self.as_ref().kind(), key, payload, on);
+            return Self::record(self.as_ref().kind(), key, payload, on);
         }
-        let under = on.header();
+        let page = Description::of::<V>(on.header());
         // SAFETY: `self` is ours alone (N1) and its header is initialised.
         let header = unsafe { self.0.as_mut() };
-        header.depth = next_number::<V>(under.depth);
-        header.flags = header.flags & SLAB | under.flags & INHERITED;
+        header.depth = page.depth;
+        header.flags = header.flags & SLAB | page.flags;
+        header.len = page.len;
+        header.counter = page.counter;
         if is_spotted::<K>(header.kind) {
             header.extent = Spot::UNKNOWN.word();
         }
-        header.right = under.right;
-        header.high = under.high;
+        header.right = page.right;
+        header.high = page.high;
         header.next = Link::new(below::<K, V>(on).as_ptr());
-        header.hint = AtomicPtr::new(under.hint.load(Ordering::Relaxed));
+        header.hint = page.hint;
         header.word.payload = payload;
         self
     }
 
-    /// Sets how many records the page has and its version's counter as seen from this delta.
-    pub(in crate::bwtree) fn set_content(&mut self, len: usize, counter: u64) {
+    /// Records that this delta adds a record to its page, or (-1) takes one away: a new version.
+    pub(in crate::bwtree) fn add_keys(&mut self, gain: i32) {
+        self.add_to_len(gain);
         // SAFETY: `self` is ours alone (N1) and its header is initialised.
-        let header = unsafe { self.0.as_mut() };
-        header.len = len as u32;
-        header.counter = counter;
+        unsafe { self.0.as_mut().counter += 1 };
+    }
+
+    fn add_to_len(&mut self, gain: i32) {
+        // SAFETY: `self` is ours alone (N1) and its header is initialised.
+        let len = unsafe { &mut self.0.as_mut().len };
+        *len = if V::LITERAL {
+            gain as u32
+        } else {
+            // Uncounted, the length may be too small already.
+            len.saturating_add_signed(gain)
+        };
     }
 
     /// Records the position of the key in the base node. For a writer that searched for it in the
     /// state this delta lies on.
-    pub(in crate::bwtree) fn set_spot<V: Variant>(&mut self, spot: Spot) {
+    pub(in crate::bwtree) fn set_spot(&mut self, spot: Spot) {
         // A chain that is cut has another base node then.
-        if !V::IN_CHAIN && is_spotted::<K>(self.as_ref().kind()) {
+        if !V::IN_CHAIN && !V::LITERAL && is_spotted::<K>(self.as_ref().kind()) {
             // SAFETY: `self` is ours alone (N1) and its header is initialised.
             unsafe { self.0.as_mut().extent = spot.word() };
         }
     }
 
-    /// Records that the writer did not check whether this delta adds a key (N6).
+    /// Records that the writer did not check whether this delta adds a key (N6): a new version.
     pub(in crate::bwtree) fn set_uncounted(&mut self) {
         // SAFETY: `self` is ours alone (N1) and its header is initialised.
-        unsafe { self.0.as_mut().flags |= UNCOUNTED };
+        let header = unsafe { self.0.as_mut() };
+        header.flags |= UNCOUNTED;
+        header.counter += 1;
     }
 
     /// `own_key`: the key is not below and is copied in any variant.
-    fn change<V: Variant>(
+    fn change(
         kind: Kind,
-        on: NodeRef<'_, K>,
+        on: NodeRef<'_, K, V>,
         change: &Change<'_, K>,
         own_key: bool,
         other: Updates<Header<K>>,
@@ -208,7 +268,7 @@ impl<K: Key> OwnedNode<K> {
         let bounds = [Some(change.lower), change.upper];
         let more = bounds.iter().flatten().map(|key| K::tail(*key).len()).sum();
         let body = size_of::<ChangeBody<K>>();
-        let (mut node, mut at) = Self::delta::<V>(kind, on, None, body, key_bytes, more);
+        let (mut node, mut at) = Self::delta(kind, on, None, body, key_bytes, more);
         let mut raw = |key: K::Ref<'_>, copy: bool| {
             if copy {
                 node.keep(&mut at, key)
@@ -252,11 +312,7 @@ impl<K: Key> OwnedNode<K> {
 
     /// A split delta over the fresh left half: keys from the half's `high` on are in page `right`.
     /// `grown` is the root that was prepared for the two, or `NONE`.
-    pub(in crate::bwtree) fn split<V: Variant>(
-        mut left: Self,
-        right: PageId,
-        grown: PageId,
-    ) -> Self {
+    pub(in crate::bwtree) fn split(mut left: Self, right: PageId, grown: PageId) -> Self {
         let on = left.as_ref();
         let key = on.high().unwrap_or(on.low());
         let change = Change {
@@ -267,7 +323,7 @@ impl<K: Key> OwnedNode<K> {
             upper: None,
         };
         let (key, high) = (K::raw(key), on.header().high);
-        let mut node = Self::change::<V>(Kind::Split, on, &change, false, Updates::none());
+        let mut node = Self::change(Kind::Split, on, &change, false, Updates::none());
         // Its keys are those of the base node below it in any variant (N3), which lives longer.
         // SAFETY: both nodes are ours alone (N1). It lies on the base node itself.
         unsafe {
@@ -283,19 +339,18 @@ impl<K: Key> OwnedNode<K> {
 
     /// An entry of an inner page, or its end. `change.lower` and `change.upper` belong to `on`'s
     /// chain; `key` is copied.
-    pub(in crate::bwtree) fn index<V: Variant>(
+    pub(in crate::bwtree) fn index(
         kind: Kind,
         change: &Change<'_, K>,
-        on: NodeRef<'_, K>,
+        on: NodeRef<'_, K, V>,
     ) -> Self {
-        let mut node = Self::change::<V>(kind, on, change, true, Updates::none());
-        // SAFETY: `node` is ours alone (N1).
-        let header = unsafe { node.0.as_mut() };
+        let mut node = Self::change(kind, on, change, true, Updates::none());
         match kind {
-            Kind::IndexInsert => header.len += 1,
+            Kind::IndexInsert => node.add_to_len(1),
             Kind::IndexDelete => {
-                header.len -= 1;
-                header.flags &= !CHANGING;
+                node.add_to_len(-1);
+                // SAFETY: `node` is ours alone (N1).
+                unsafe { node.0.as_mut().flags &= !CHANGING };
             }
             _ => node.announce(),
         }
@@ -304,7 +359,7 @@ impl<K: Key> OwnedNode<K> {
 
     /// The removal of `on`'s page, with the merge announced in page `parent`; `NONE`: the page is a root
     /// that collapses and keeps the chain below.
-    pub(in crate::bwtree) fn remove<V: Variant>(parent: PageId, on: NodeRef<'_, K>) -> Self {
+    pub(in crate::bwtree) fn remove(parent: PageId, on: NodeRef<'_, K, V>) -> Self {
         let low = on.low();
         let change = Change {
             key: low,
@@ -313,7 +368,7 @@ impl<K: Key> OwnedNode<K> {
             lower: low,
             upper: None,
         };
-        let mut node = Self::change::<V>(Kind::Remove, on, &change, false, Updates::none());
+        let mut node = Self::change(Kind::Remove, on, &change, false, Updates::none());
         if parent == PageId::NONE {
             // SAFETY: `node` is ours alone (N1).
             unsafe { node.0.as_mut().flags |= OWNS_NEXT };
@@ -323,9 +378,9 @@ impl<K: Key> OwnedNode<K> {
 
     /// The union of `left` with the frozen chain `right` of its right sibling, page `right_id`. The
     /// merge is announced in page `parent`.
-    pub(in crate::bwtree) fn merge<V: Variant>(
-        left: NodeRef<'_, K>,
-        right: NodeRef<'_, K>,
+    pub(in crate::bwtree) fn merge(
+        left: NodeRef<'_, K, V>,
+        right: NodeRef<'_, K, V>,
         right_id: PageId,
         parent: PageId,
     ) -> Self {
@@ -339,7 +394,7 @@ impl<K: Key> OwnedNode<K> {
             upper: right.high(),
         };
         let other = Updates::fixed(right.as_ptr());
-        let mut node = Self::change::<V>(Kind::Merge, left, &change, false, other);
+        let mut node = Self::change(Kind::Merge, left, &change, false, other);
         // SAFETY: `change` wrote a body, and it is ours alone (N1).
         let high = unsafe { (*node.area().cast::<ChangeBody<K>>()).upper };
         let from = right.header();
@@ -350,7 +405,9 @@ impl<K: Key> OwnedNode<K> {
         header.flags = (header.flags & !(HIGH | UPPER)) | from.flags & (HIGH | UNCOUNTED) | LOOSE;
         header.high = high;
         header.right = from.right;
-        header.len += from.len;
+        if !V::LITERAL {
+            header.len += from.len;
+        }
         header.counter = header.counter.max(from.counter) + 1;
         node.announce();
         node
@@ -358,8 +415,12 @@ impl<K: Key> OwnedNode<K> {
 }
 
 /// The number of a delta that lies on the one with this number: never that of a base node. Where
-/// chains are cut below their heads it counts on for ever, and begins again after the last.
+/// chains are cut below their heads it counts on for ever, and begins again after the last. Deltas
+/// of the paper's own tree have no numbers before its proposal (a).
 fn next_number<V: Variant>(below: u8) -> u8 {
+    if V::LITERAL && !V::IN_CHAIN {
+        return 0;
+    }
     below
         .checked_add(1)
         .unwrap_or(if V::IN_CHAIN { 1 } else { below })

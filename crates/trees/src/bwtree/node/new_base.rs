@@ -8,8 +8,9 @@ use namiki_index::key::Key;
 
 use super::kind::Kind;
 use super::{BaseHeader, HIGH, Header, Link, OwnedNode, SLAB, Word, slab};
+use crate::bwtree::variant::Variant;
 
-impl<K: Key> OwnedNode<K> {
+impl<K: Key, V: Variant> OwnedNode<K, V> {
     /// A base node of `bytes` bytes in all, for `base.rs` to fill before it is used.
     pub(in crate::bwtree) fn base(header: &BaseHeader<'_, K>, len: usize, bytes: usize) -> Self {
         let bytes = bytes.max(size_of::<Header<K>>());

@@ -23,6 +23,7 @@ use namiki_platform::sync::AtomicU64;
 
 use super::{BASE_ALIGN, Header, Kind, NodeRef, SLAB};
 use crate::bwtree::slab_slots::{Claims, has_mark, mark_of, set_mark};
+use crate::bwtree::variant::Variant;
 
 #[cfg(not(loom))]
 const _: () = assert!(size_of::<Claims>() == size_of::<AtomicU64>());
@@ -65,7 +66,7 @@ pub(super) unsafe fn prepare<K: Key>(node: NonNull<Header<K>>, slots: usize) {
     }
 }
 
-impl<'g, K: Key> NodeRef<'g, K> {
+impl<'g, K: Key, V: Variant> NodeRef<'g, K, V> {
     /// Whether this is a base node with a slab in front of it.
     #[inline]
     fn has_slab(self) -> bool {
