@@ -7,6 +7,7 @@ use namiki::{Database, Error, Session, Table, Transaction, Value};
 use super::backups::Backups;
 use super::checkpoints::Checkpoints;
 use super::shown_views::ShownView;
+use super::sweep::with_sources;
 use super::tables::{KEYS, Tables, rows};
 use crate::key_encoding::Numbered;
 
@@ -32,8 +33,9 @@ pub(super) struct Done {
 #[derive(Clone, Debug, Default)]
 pub struct Oracle {
     done: BTreeMap<u64, Done>,
-    /// Number of transactions refused because the disk was full. None of their writes may be there.
-    refused: u64,
+    /// The errors of the transactions refused because the disk was full. None of their writes may be
+    /// there.
+    refusals: Vec<Error>,
     /// The data that views have shown, by their marks.
     shown: BTreeMap<u64, ShownView>,
     /// The checkpoints of the run.
@@ -66,13 +68,13 @@ impl Oracle {
         done.stamp.filter(|_| !done.writes.is_empty())
     }
 
-    pub(super) fn refuse(&mut self) {
-        self.refused += 1;
+    pub(super) fn refuse(&mut self, error: Error) {
+        self.refusals.push(error);
     }
 
     pub(super) fn absorb(&mut self, other: Self) {
         self.done.extend(other.done);
-        self.refused += other.refused;
+        self.refusals.extend(other.refusals);
         self.shown.extend(other.shown);
         self.checkpoints += other.checkpoints;
         self.backups += other.backups;
@@ -81,7 +83,15 @@ impl Oracle {
     /// Number of transactions refused because the disk was full.
     #[must_use]
     pub fn refused(&self) -> u64 {
-        self.refused
+        self.refusals.len() as u64
+    }
+
+    /// Fails if a transaction was refused on a disk with room.
+    pub(super) fn check_none_refused(&self) -> Result<(), String> {
+        self.refusals.first().map_or(Ok(()), |error| {
+            let why = with_sources(error);
+            Err(format!("a disk with room has refused commits: {why}"))
+        })
     }
 
     /// Fails if a checkpoint or a backup has failed on a disk without faults.

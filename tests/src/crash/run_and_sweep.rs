@@ -102,8 +102,8 @@ fn round_of<K: Numbered>(
         .map_err(|error| failed(error.to_string()))?;
     let oracle = run_of::<K>(kind, setup, &db, &disk, &mut random, seed, transactions);
     let oracle = oracle.map_err(|error| failed(error.to_string()))?;
-    if oracle.refused() > 0 && kind != Kind::FullDisk {
-        return Err(failed("a disk with room has refused commits".to_owned()));
+    if kind != Kind::FullDisk {
+        oracle.check_none_refused().map_err(failed)?;
     }
     let disk_fails = match kind {
         Kind::Shuffled | Kind::Threads => false,

@@ -315,10 +315,8 @@ impl Crash<'_> {
         if let Some(failure) = failure {
             return Err(format!("after a recovery: {}", with_sources(&failure)));
         }
-        if new.refused() > 0 {
-            return Err("after a recovery: a disk with room has refused commits".to_owned());
-        }
-        new.check_nothing_failed()
+        new.check_none_refused()
+            .and_then(|()| new.check_nothing_failed())
             .map_err(|wrong| format!("after a recovery: {wrong}"))?;
         for id in ids_below..ids_below + 8 {
             if let Some(stamp) = new.stamp_of_writer(id)
@@ -388,7 +386,8 @@ fn check_stamp<K: Numbered>(
     }
 }
 
-fn with_sources(error: &dyn std::error::Error) -> String {
+/// The error's message, and those of its sources.
+pub(super) fn with_sources(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut seen = BTreeSet::new();
     let mut source = error.source();

@@ -117,7 +117,7 @@ impl<K: Numbered> Worker<K> {
         if random.chance(0.04) {
             match self.db.table(&format!("extra {id}")) {
                 Ok(table) => self.extra = Some((id, table)),
-                Err(error) if is_full(&error) => self.oracle.refuse(),
+                Err(error) if is_full(&error) => self.oracle.refuse(error),
                 Err(error) => return Err(error),
             }
         }
@@ -156,7 +156,7 @@ impl<K: Numbered> Worker<K> {
             // No room until the next checkpoint, or until the log is no longer held back.
             Err(Error::DiskFull(LogError::RegionFull { .. })) => Ok(false),
             Err(error) if is_full(&error) => {
-                self.oracle.refuse();
+                self.oracle.refuse(error);
                 Ok(false)
             }
             Err(error) => {

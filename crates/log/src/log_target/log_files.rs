@@ -73,7 +73,7 @@ pub(crate) struct LogFileTarget {
     contents: Option<LogFileContents>,
     /// First byte of the current log file that belongs to no frame.
     used: u64,
-    /// The next frame has the first spare log file to itself.
+    /// The next frame goes to the first spare log file, whatever is left of the current one.
     rolls: bool,
     /// Log files that are ready, in the order of their numbers.
     spares: VecDeque<LogFile>,
@@ -130,6 +130,27 @@ impl LogFileTarget {
         self.current_bytes() - self.used
     }
 
+    /// What is left of the current file for a frame whose entries need this grant.
+    pub(crate) fn left_for(&self, needs: Grant) -> u64 {
+        if needs == Grant::All && self.has_oversize_deletions() {
+            0
+        } else {
+            self.left()
+        }
+    }
+
+    /// Whether the current file was made for one frame of deletions. Its restriction is never
+    /// lifted, however much room the disk has: other entries go to the next file.
+    fn has_oversize_deletions(&self) -> bool {
+        let is_restricted = |it: &LogFile| it.is_oversize && it.grant == Grant::Deletions;
+        self.current.as_ref().is_some_and(is_restricted)
+    }
+
+    /// The frame that fills has an entry that needs this grant.
+    pub(crate) fn accept(&mut self, needs: Grant) {
+        self.rolls |= needs == Grant::All && self.has_oversize_deletions();
+    }
+
     fn current_bytes(&self) -> u64 {
         self.current.as_ref().map_or(0, |log_file| log_file.bytes)
     }
@@ -171,9 +192,9 @@ impl LogFileTarget {
         }
     }
 
-    /// The entries that a frame of this length may have.
-    pub(crate) fn grant_for(&self, padded: u64) -> Grant {
-        let log_file = if padded <= self.left() {
+    /// The entries that a frame of this length may have, if one of them needs `needs`.
+    pub(crate) fn grant_for(&self, padded: u64, needs: Grant) -> Grant {
+        let log_file = if padded <= self.left_for(needs) {
             self.current.as_ref()
         } else {
             self.spares.front()
@@ -181,8 +202,8 @@ impl LogFileTarget {
         log_file.map_or(Grant::All, |log_file| log_file.grant)
     }
 
-    /// The files for many frames that take only deletions: their numbers and unwritten bytes. The
-    /// rest of an oversize frame's own file is of no use to any commit.
+    /// The files for many frames that take only deletions: their numbers and unwritten bytes. What
+    /// an oversize frame has left of its own file never takes more.
     pub(crate) fn restricted_for_many(&self) -> impl Iterator<Item = (u64, u64)> {
         let restricted = self.restricted_log_files();
         let for_many = restricted.filter(|(it, _)| !it.is_oversize);
@@ -211,7 +232,7 @@ impl LogFileTarget {
             }
         }
         self.granted_bytes += file.unwritten_bytes;
-        let is_restricted = self.restricted().next().is_some();
+        let is_restricted = self.restricted_for_many().next().is_some();
         self.is_short_of_room &= is_restricted;
     }
 

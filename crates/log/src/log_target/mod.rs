@@ -113,20 +113,30 @@ impl LogTarget {
         (bytes + block - 1) & !(block - 1)
     }
 
-    /// Whether a frame of `bytes` has its place.
-    pub(crate) fn fits(&self, bytes: usize) -> bool {
+    /// Whether a frame of `bytes` with an entry that needs this grant has its place.
+    pub(crate) fn fits(&self, bytes: usize, needs: Grant) -> bool {
         let padded = self.padded(bytes) as u64;
         match self {
-            Self::Files(target) => padded <= target.left() || target.spares() > 0,
+            Self::Files(target) => padded <= target.left_for(needs) || target.spares() > 0,
             Self::Region(target) => padded <= target.left(),
         }
     }
 
-    /// Whether the file that a frame of `bytes` will be in takes no more than deletions.
-    pub(crate) fn is_restricted(&self, bytes: usize) -> bool {
+    /// Whether a frame of `bytes`, for which there is a place, may not have an entry that needs this
+    /// grant: the file that it will be in takes no more than deletions.
+    pub(crate) fn is_restricted(&self, bytes: usize, needs: Grant) -> bool {
         match self {
-            Self::Files(target) => target.grant_for(self.padded(bytes) as u64) == Grant::Deletions,
-            Self::Region(_) => false,
+            Self::Files(target) if needs == Grant::All => {
+                target.grant_for(self.padded(bytes) as u64, needs) == Grant::Deletions
+            }
+            Self::Files(_) | Self::Region(_) => false,
+        }
+    }
+
+    /// The frame that fills has an entry that needs this grant, in a place that is not restricted.
+    pub(crate) fn accept(&mut self, needs: Grant) {
+        if let Self::Files(target) = self {
+            target.accept(needs);
         }
     }
 

@@ -138,10 +138,11 @@ impl<H: GroupResource> Stream<H> {
                 continue;
             }
             let end = guard.buffers.filling().used + need;
-            if end <= buffer_bytes && guard.target.fits(end + marker_room) {
-                if needs == Grant::All && guard.target.is_restricted(end + marker_room) {
+            if end <= buffer_bytes && guard.target.fits(end + marker_room, needs) {
+                if guard.target.is_restricted(end + marker_room, needs) {
                     return Err(self.is_restricted(&mut guard));
                 }
+                guard.target.accept(needs);
                 break;
             }
             guard = self.make_room(guard, end)?;
@@ -338,7 +339,8 @@ impl<H: GroupResource> Stream<H> {
             return LogError::Closed;
         };
         target.is_short_of_room = true;
-        let number = target.restricted().next().map_or(0, |(number, _)| number);
+        let mut restricted = target.restricted_for_many();
+        let number = restricted.next().map_or(0, |(number, _)| number);
         let why = "what is free is kept for deletions, and for the next checkpoint";
         maker.not_granted(number, io::Error::new(io::ErrorKind::StorageFull, why))
     }

@@ -6,6 +6,7 @@ use super::Stream;
 use crate::config::GroupResource;
 use crate::error::LogError;
 use crate::horizon::epoch_horizon::EpochHorizon;
+use crate::log_target::log_room::Grant;
 
 impl<H: GroupResource> Stream<H> {
     /// The epoch that a frame closes which is sealed now. Under the stream's lock.
@@ -54,7 +55,7 @@ impl<H: GroupResource> Stream<H> {
             let end = state.buffers.filling().used;
             state = match state.batches.under_way() {
                 Some(through) => self.join(state, through)?,
-                None if state.target.fits(end) => self.lead(state)?,
+                None if state.target.fits(end, Grant::Deletions) => self.lead(state)?,
                 None => self.make_room(state, end)?,
             };
         }

@@ -25,7 +25,7 @@ use crate::error::LogError;
 use crate::format::BLOCK_BYTES_MAX;
 use crate::format::frame::{Digest, ENTRY_OVERHEAD_BYTES, FRAME_HEADER_BYTES, put_record};
 use crate::generation::layout_config::Layout;
-use crate::log_target::log_room::{Grant, ImageEffect};
+use crate::log_target::log_room::ImageEffect;
 use crate::log_target::{LogTarget, UnnumberedFile};
 
 /// An entry that is too long for a buffer, encoded. Dropped without having been appended, it leaves
@@ -225,7 +225,8 @@ impl<H: GroupResource> Stream<H> {
             LogTarget::Files(log_files) if oversize.file.is_none() => {
                 let frame = padded(oversize.frame_bytes() + self.limits.marker_room);
                 log_files.spares() > 0
-                    || padded(state.buffers.filling().used) + frame <= log_files.left()
+                    || padded(state.buffers.filling().used) + frame
+                        <= log_files.left_for(oversize.effect.needs())
             }
             LogTarget::Files(_) | LogTarget::Region(_) => true,
         }
@@ -236,14 +237,17 @@ impl<H: GroupResource> Stream<H> {
         if let Some(log_file) = &oversize.file {
             return Ok(log_file.has_number());
         }
-        let bytes = oversize.frame_bytes();
-        if !state.target.fits(bytes + self.limits.marker_room) {
+        let (bytes, needs) = (oversize.frame_bytes(), oversize.effect.needs());
+        if !state.target.fits(bytes + self.limits.marker_room, needs) {
             return Ok(false);
         }
-        let is_restricted = || state.target.is_restricted(bytes + self.limits.marker_room);
-        if oversize.effect.needs() == Grant::All && is_restricted() {
+        if state
+            .target
+            .is_restricted(bytes + self.limits.marker_room, needs)
+        {
             return Err(self.is_restricted(state));
         }
+        state.target.accept(needs);
         let padded = state.target.padded(bytes) as u64;
         if let LogTarget::Region(target) = &mut state.target {
             let tripwire = self.shared.tripwire(self.worker);
