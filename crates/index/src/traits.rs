@@ -145,6 +145,9 @@ pub struct Statistics {
     pub cas_misses: u64,
     /// Searches restarted at the root.
     pub restarts: u64,
+    /// Deltas of leaves that searches visited to learn the range of their page, in trees whose
+    /// deltas do not have it.
+    pub delta_visits: u64,
 }
 
 /// A map from keys to eight-byte payloads, shared by any number of threads.

@@ -11,7 +11,7 @@ const MEASURED: &str = "ops seconds mops load_mops bytes_per_key latency_ns.p1 l
      latency_ns.p95 latency_ns.p99 latency_ns.p999 stats.records stats.leaves stats.inner_nodes \
      stats.height stats.leaf_deltas stats.longest_chain stats.consolidations \
      stats.consolidations_failed stats.splits stats.merges stats.root_splits stats.root_collapses \
-     stats.cas_misses stats.restarts";
+     stats.cas_misses stats.restarts stats.delta_visits";
 const SMALL: &str = "--keys 2000 --ops 5000 --yardstick off --latency-ops 1000";
 const ALL_SIX: &str = "read=20,scan=5,write=20,insert=20,update=15,delete=20";
 

@@ -21,9 +21,11 @@ pub enum Event {
     CasMiss,
     /// A search restarted at the root.
     Restart,
+    /// A search visited a delta to learn the range of its page.
+    DeltaVisit,
 }
 
-const EVENTS: usize = Event::Restart as usize + 1;
+const EVENTS: usize = Event::DeltaVisit as usize + 1;
 /// Parts of a count, one for each of few threads.
 pub const SHARDS: usize = 16;
 
@@ -52,8 +54,14 @@ pub struct Counters(OnceLock<Box<[Shard; SHARDS]>>);
 impl Counters {
     #[inline]
     pub fn add(&self, event: Event) {
+        self.add_many(event, 1);
+    }
+
+    /// Counts this number of events.
+    #[inline]
+    pub fn add_many(&self, event: Event, number: u64) {
         let shards = self.0.get_or_init(Box::default);
-        shards[shard()].0[event as usize].fetch_add(1, Ordering::Relaxed);
+        shards[shard()].0[event as usize].fetch_add(number, Ordering::Relaxed);
     }
 
     pub fn sum(&self, event: Event) -> u64 {
@@ -74,6 +82,7 @@ impl Counters {
             root_collapses: self.sum(Event::RootCollapse),
             cas_misses: self.sum(Event::CasMiss),
             restarts: self.sum(Event::Restart),
+            delta_visits: self.sum(Event::DeltaVisit),
             ..Statistics::default()
         }
     }

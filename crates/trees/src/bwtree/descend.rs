@@ -163,32 +163,50 @@ impl<'g, K: Key, V: Variant> NodeRef<'g, K, V> {
     /// Whether the point is right of this page's range.
     #[inline]
     pub(super) fn is_left_of(self, point: impl Point<K>) -> bool {
-        let fenced = if V::LITERAL && V::SPLIT_AT_HEAD {
-            match self.fenced_unless_at(point) {
-                Some(fenced) => fenced,
-                None => return false,
-            }
-        } else {
-            self
-        };
-        fenced.high().is_some_and(|high| point.reaches(high))
+        self.validate(point).0
     }
 
-    /// The base node with the page's upper fence under proposal (b); `None` if a delta is about the
-    /// key that the point is at. That key is in the page's range, as a split leaves none of the
-    /// deltas that were there before, and the walk ends at its delta.
-    pub(super) fn fenced_unless_at(self, point: impl Point<K>) -> Option<Self> {
-        let mut node = self;
-        while node.kind() != Kind::Base {
-            if matches!(node.kind(), Kind::Put | Kind::Delete) && point.is_at(node.key()) {
-                return None;
-            }
-            node = match node.kind() {
-                Kind::Merge => node.merged(),
-                _ => node.next()?,
-            };
+    /// Whether the point is right of this page's range, and the number of deltas that were visited to
+    /// learn it: none where each delta has the fence.
+    ///
+    /// Paper: bwtree §4.1.1 (ValidateNode); §5.4
+    #[inline]
+    fn validate(self, point: impl Point<K>) -> (bool, u64) {
+        let (fenced, visits) = if V::LITERAL {
+            self.walk_to_fence(point)
+        } else {
+            (Some(self), 0)
+        };
+        let high = fenced.and_then(Self::high);
+        (high.is_some_and(|high| point.reaches(high)), visits)
+    }
+
+    /// The base node with the page's upper fence, and the number of deltas above it. Under proposal
+    /// (b) the walk ends at a delta about the key that the point is at, and finds no node: as a split
+    /// leaves none of the deltas that were there before, that key is in the page's range.
+    pub(super) fn walk_to_fence(self, point: impl Point<K>) -> (Option<Self>, u64) {
+        let (mut node, mut visits) = (self, 0);
+        if V::SPLIT_AT_HEAD && self.kind() != Kind::Split {
+            // A split delta at the head was read on the way to this one.
+            let split = self.smo().filter(|change| change.kind() == Kind::Split);
+            visits += u64::from(split.is_some());
         }
-        Some(node)
+        while node.kind() != Kind::Base {
+            visits += 1;
+            let is_record = matches!(node.kind(), Kind::Put | Kind::Delete);
+            if V::SPLIT_AT_HEAD && is_record && point.is_at(node.key()) {
+                return (None, visits);
+            }
+            let below = match node.kind() {
+                Kind::Merge => Some(node.merged()),
+                _ => node.next(),
+            };
+            let Some(below) = below else {
+                unreachable!("a chain ends in a base node")
+            };
+            node = below;
+        }
+        (Some(node), visits)
     }
 
     /// Whether the keys of an index delta, which begin at `from`, include the point.
@@ -335,7 +353,11 @@ impl<K: Key, V: Variant> BwTree<K, V> {
                     continue 'restart;
                 }
                 path.correct(head);
-                if head.is_left_of(point) {
+                let (is_left, visits) = head.validate(point);
+                if V::LITERAL && head.level() == 0 && visits > 0 {
+                    self.counters.add_many(Event::DeltaVisit, visits);
+                }
+                if is_left {
                     path = DescentPath::unknown(head.right());
                     continue;
                 }

@@ -167,8 +167,26 @@ fn a_search_ends_at_the_delta_about_its_key() {
     push(&tree, [9, 10].into_iter());
     let guard = &epoch::pin();
     let head = tree.leaf(At(8), guard).head;
-    let walked_to = |key| head.fenced_unless_at(At(key)).map(|node| node.kind());
-    assert_eq!((walked_to(9), walked_to(10)), (None, None));
-    assert_eq!(walked_to(11), Some(Kind::Base));
+    let walked = |key| {
+        let (node, visits) = head.walk_to_fence(At(key));
+        (node.map(|node| node.kind()), visits)
+    };
+    assert_eq!((walked(10), walked(9)), ((None, 1), (None, 2)));
+    assert_eq!(walked(11), (Some(Kind::Base), 2));
     assert!(!head.is_left_of(At(10)) && !head.is_left_of(At(11)) && head.is_left_of(At(16)));
+}
+
+/// Paper: bwtree §5.4
+#[test]
+fn searches_count_the_deltas_that_they_visit() {
+    let tree = tree::<Paper>(24);
+    let visits = || tree.statistics().delta_visits;
+    push(&tree, [9, 10].into_iter());
+    let before = visits();
+    for key in [8_u64, 9, 10] {
+        assert_eq!(tree.get(&key.to_be_bytes()), Ok(Lookup::Found(key)));
+    }
+    assert_eq!(visits() - before, 3 * 2);
+    assert_eq!(tree.get(&16_u64.to_be_bytes()), Ok(Lookup::Found(16)));
+    assert_eq!(visits() - before, 3 * 2, "its leaf has no deltas");
 }
