@@ -3,8 +3,8 @@
 //! One frame of a stream is in flight at a time, and a device keeps or loses whole sectors of it.
 //! So behind the last whole frame of a generation without a seal there may be, and nothing else:
 //! - *One torn frame*, where the next would be: here, or at the beginning of the next log file if
-//!   the rest of this one is too short for it, or if that was made for it. Its first sector is
-//!   lost, or is that of the next frame. In log files that were created zeroed all else is zero, so
+//!   the rest of this one is too short for it, or if one of the two was made for one frame: what
+//!   such a frame leaves of its file is not for every other. Its first sector is lost, or is that of the next frame. In log files that were created zeroed all else is zero, so
 //!   other bytes are damage.
 //! - *Log files that were made ready*, with their headers and no frames. The last of them may be
 //!   without its header: then it is zero, or an old one that is to be written again.
@@ -50,6 +50,7 @@ impl StreamReader {
             }
             let left = extent.end.saturating_sub(self.at);
             let (is_zeroed, has_header) = (extent.is_zeroed, extent.has_header);
+            let is_oversize = extent.is_oversize;
             // Nothing was ever written there: then it is the next log file's beginning that is
             // missing.
             if self.index == first + 1 && !torn {
@@ -70,7 +71,7 @@ impl StreamReader {
             let found = self.look_through(&place, later, is_zeroed.then_some(legal))?;
             torn |= found;
             torn_frame |= found && is_zeroed;
-            left_before = Some(left);
+            left_before = (!is_oversize).then_some(left);
             if !self.enter(self.index + 1)? {
                 break;
             }
@@ -88,8 +89,8 @@ impl StreamReader {
         };
         let left = extent.end.saturating_sub(self.at);
         let longest = extent.frame_bytes_max.min(left);
-        // A frame comes here only if the log file before had no room for it, or if this one was
-        // made for it.
+        // A frame comes here only if the log file before had no room for it, or if one of the two
+        // was made for one frame.
         let left_before = left_before.filter(|_| !extent.is_oversize);
         let fits = |bytes: u64| bytes <= longest && left_before.is_none_or(|it| bytes > it);
         // Memory that writes shorter blocks keeps or loses those.

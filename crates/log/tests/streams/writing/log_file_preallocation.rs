@@ -269,43 +269,65 @@ fn long_entries_need_what_short_ones_need() {
 }
 
 /// A file that was made for one long deletion never takes other entries, which have to find their
-/// place behind it: if there is room for the next file, they are accepted.
+/// place behind it: if there is room for the next file, they are accepted. A crash may tear them
+/// there.
 #[test]
 fn commits_go_on_behind_a_long_deletion() {
     for deletes_between in [false, true] {
-        let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
+        let sim = SimDisk::new();
+        let disk: Arc<dyn Disk> = Arc::new(sim.clone());
         let mut config = config(1);
         config.payload_bytes_max = Some(100_000);
         let log: Arc<Log<()>> = create(&disk, config.clone());
+        let created = sim.events();
         let room = Granting::so_many(1);
         log.keep_room(Arc::clone(&room) as _);
         let stream = log.stream(W);
         let mut stamps = (1..).map(Stamp);
-        let mut append = |needs| {
-            let (stamp, encode) = (stamps.next().unwrap(), |_: &mut [u8], _| {});
-            let appended =
-                stream.append_as(needs, Entry::Commit, stamp, Epoch(1), 100, encode, |()| {});
+        let mut append = |needs, bytes| {
+            let (stamp, encode) = (stamps.next().unwrap(), |into: &mut [u8], _| into.fill(7));
+            let appended = stream.append_as(
+                needs,
+                Entry::Commit,
+                stamp,
+                Epoch(1),
+                bytes,
+                encode,
+                |()| {},
+            );
             appended.map(|appended| appended.ticket)
         };
-        append(Grant::All).unwrap();
-        let deletion = stream.prepare_oversize(ImageEffect::Shorter(50_000), 50_000, |_| {});
+        append(Grant::All, 100).unwrap();
+        let effect = ImageEffect::Shorter(50_000);
+        let deletion = stream.prepare_oversize(effect, 50_000, |into| into.fill(7));
         let (entry, stamp) = (Entry::Commit, Stamp(100));
         let appended = stream.append_oversize(entry, stamp, Epoch(1), deletion.unwrap(), |()| {});
         stream.wait_hardened(appended.unwrap().ticket).unwrap();
         if deletes_between {
-            append(Grant::Deletions).unwrap();
+            append(Grant::Deletions, 100).unwrap();
         }
-        let refused = append(Grant::All);
+        let refused = append(Grant::All, 1000);
         assert!(
             matches!(refused, Err(LogError::DiskFull { .. })),
             "{refused:?}"
         );
         room.left.store(1, Ordering::SeqCst);
-        stream.wait_hardened(append(Grant::All).unwrap()).unwrap();
+        stream
+            .wait_hardened(append(Grant::All, 1000).unwrap())
+            .unwrap();
         assert!(log.restricted().is_empty());
         log.close().unwrap();
         let found = numbers(&disk, &config).len();
         assert_eq!(found, 3 + usize::from(deletes_between));
+        for at in created..=sim.events() {
+            let sectors = 0..sim.pending_sectors(at);
+            let one = sectors.flat_map(|sector| [Loss::Only(sector), Loss::OnlyKept(sector)]);
+            for loss in one.chain([Loss::None, Loss::All]) {
+                let image: Arc<dyn Disk> = Arc::new(sim.crash_image(at, loss));
+                let read = read(&image, &info(&config), 0).map(|_| ());
+                assert!(read.is_ok(), "after event {at}, {loss:?}: {read:?}");
+            }
+        }
     }
 }
 
