@@ -1,6 +1,7 @@
 //! The papers' sentences about a figure, as statements that its medians can confirm or refute.
 
 use super::counted_explanation::Reason;
+use super::measure::Measure;
 use super::run_row::Count;
 
 /// A sentence of the paper that states a result, or one of ours beside it.
@@ -15,6 +16,8 @@ pub(crate) struct Claim {
     pub(crate) cores_min: u16,
     /// The sentence holds if all of these do.
     pub(crate) statements: &'static [Statement],
+    /// The quantity that they are about; `None` means that of the figure.
+    pub(crate) value: Option<Measure>,
     /// Additional counts, which may explain the verdict.
     pub(crate) beside: &'static [Count],
     /// The known reason for a failure, given if the counts of the run show it. Otherwise the figure
@@ -38,6 +41,7 @@ impl Claim {
             english,
             cores_min,
             statements,
+            value: None,
             beside,
             why_not,
         }
@@ -51,6 +55,14 @@ impl Claim {
         terms: Terms,
     ) -> Self {
         Self::new("", "", english, statements, terms)
+    }
+
+    /// The same about another quantity than the figure's.
+    pub(crate) const fn by(self, value: Measure) -> Self {
+        Self {
+            value: Some(value),
+            ..self
+        }
     }
 
     /// Whether it is ours.
@@ -105,8 +117,12 @@ pub(crate) enum Statement {
     Highest(Lines, At),
     /// Each of these lines is below every other, at this number of threads.
     Lowest(Lines, At),
-    /// The line is above every other by more than a tenth, at this number of threads.
-    StandsOut(&'static str, At),
+    /// The line is above each of these others, at this number of threads.
+    AboveAll(&'static str, Lines, At),
+    /// The line is below each of these others, at this number of threads.
+    BelowAll(&'static str, Lines, At),
+    /// The line is above each of these others by more than a tenth, at this number of threads.
+    StandsOut(&'static str, Lines, At),
     /// The line is between the lowest and the highest of these others, or within a quarter of one
     /// of the two, at this number of threads.
     Among(&'static str, Lines, At),
@@ -186,6 +202,8 @@ impl Statement {
         match self {
             Self::Highest(.., at)
             | Self::Lowest(.., at)
+            | Self::AboveAll(.., at)
+            | Self::BelowAll(.., at)
             | Self::StandsOut(.., at)
             | Self::Among(.., at)
             | Self::NotAbove(.., at)

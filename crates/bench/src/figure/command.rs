@@ -38,8 +38,8 @@ are emulated, and the threads and tasks are the paper's.
 The figures of raft-pwal start a cluster of five processes for each run, with --workers in each node, and need the program
 namiki beside this one or on PATH.
 
-The figures of bwtree measure indexes alone, in memory: 1000000 keys, unless --records says otherwise. Those of
-latencies have the paper's numbers of threads, 1 and 112, whatever --threads says.
+The figures of bwtree measure indexes alone, in memory: 1000000 keys, or 8 in figure 19, unless --records says otherwise.
+Those of latencies have the paper's numbers of threads, 1 and 112, whatever --threads says.
 
 Examples:
   namiki-bench figure --list

@@ -44,10 +44,9 @@ const QUICK_SCALE: f64 = 0.01;
 /// on a disk, and minutes on emulated drives.
 const CUSTOMERS: u64 = 6_000;
 const EMULATED_CUSTOMERS: u64 = 3_000;
-/// Keys of an index, and their bytes.
+/// Bytes of an index's keys.
 ///
 /// Paper: bwtree §5.2, table 1
-const KEYS: u64 = 1_000_000;
 const KEY_BYTES: usize = 8;
 /// Size of the page cache.
 const CACHE_BYTES: usize = 256 << 20;
@@ -81,7 +80,7 @@ pub(crate) struct RunArgs {
     /// Runs of each point, interleaved (A B C A B C …) [default: 3]
     #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<u32>::from(1..=u32::MAX as u64))]
     pub(crate) repeat: Option<u32>,
-    /// Records in the table, or keys of an index [default: as many as txn has, or 1000000]
+    /// Records in the table, or keys of an index [default: as many as txn has, or the experiment's]
     #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<u64>::from(1..=1 << 30))]
     pub(crate) records: Option<u64>,
     /// Bytes of an index's keys. The sentences of bwtree are about keys of 8 bytes and are judged
@@ -170,12 +169,16 @@ impl RunArgs {
                 let timed = self.write_timing(seconds);
                 return write_points::length_text(&timed, self.quick);
             }
-            Runs::Index { operations, .. } => {
-                let length = match self.seconds {
-                    Some(length) => format!("{} s a run", length.as_secs_f64()),
-                    None => format!("{} operations", self.operations(operations)),
-                };
-                return format!("{length}, {} keys of {} bytes", self.keys(), self.key_bytes);
+            Runs::Index {
+                operations,
+                keys,
+                skew,
+                ..
+            } => {
+                let operations = self.operations(operations);
+                let length = index_points::length_text(self.seconds, operations);
+                let keys = index_points::keys_text(self.keys(keys), self.key_bytes, skew);
+                return format!("{length}, {keys}");
             }
         };
         let length = match self.seconds {
@@ -195,8 +198,9 @@ impl RunArgs {
     }
 
     /// Keys of an index.
-    fn keys(&self) -> u64 {
-        self.records().unwrap_or(KEYS)
+    fn keys(&self, default: u64) -> u64 {
+        let most = if self.quick { QUICK_RECORDS } else { u64::MAX };
+        self.records.unwrap_or(default.min(most))
     }
 
     /// The number of operations of a run without a given length.
@@ -344,11 +348,13 @@ impl RunArgs {
             }
             Runs::Index {
                 mix,
+                keys,
+                skew,
                 threads,
                 operations,
                 each_percentile,
             } => {
-                let keys = self.keys();
+                let keys = self.keys(keys);
                 if keys > KEYS_MAX {
                     let why = format!("--records {keys}: an index has at most {KEYS_MAX} keys");
                     return Err(BenchError::Usage(why));
@@ -359,6 +365,7 @@ impl RunArgs {
                     mix: mix.parse().map_err(BenchError::Usage)?,
                     keys,
                     key_bytes: self.key_bytes,
+                    skew,
                     warmup: timed.warmup_length(),
                     timed: timed.length(),
                     each_percentile,
@@ -772,6 +779,11 @@ mod tests {
         };
         let usual = "2000000 operations, 1000000 keys of 8 bytes";
         assert_eq!(of_index(&[]), (usual.to_owned(), None));
+        let skewed = args(&[]).length_text(figure("bwtree", 20).experiment, &Prepared(None));
+        assert_eq!(skewed, format!("{usual} drawn by Zipf's law with s = 1"));
+        let few = |flags| args(flags).length_text(figure("bwtree", 19).experiment, &Prepared(None));
+        assert_eq!(few(&[]), "2000000 operations, 8 keys of 8 bytes");
+        assert_eq!(few(&["--quick"]), "1000 operations, 8 keys of 8 bytes");
         let long = of_index(&flags[..]);
         assert_eq!(long.0, "0.5 s a run, 10 keys of 32 bytes");
         assert_eq!(long.1.as_deref(), Some("needs --key-bytes 8"));

@@ -1,6 +1,7 @@
 //! The points of figures with an index alone: their numbers of threads, and their runs.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use namiki_index::Statistics;
 
@@ -27,6 +28,7 @@ pub(crate) struct Asked<'a> {
     pub(crate) mix: Mix,
     pub(crate) keys: u64,
     pub(crate) key_bytes: usize,
+    pub(crate) skew: f64,
     pub(crate) warmup: Length,
     pub(crate) timed: Length,
     pub(crate) each_percentile: bool,
@@ -68,6 +70,7 @@ pub(crate) fn index_points(figures: &[&Figure], asked: Asked<'_>) -> Vec<IndexPo
                     threads,
                     keys: asked.keys,
                     key_bytes: asked.key_bytes,
+                    skew: asked.skew,
                     warmup: asked.warmup,
                     timed: asked.timed,
                     latency_ops,
@@ -80,11 +83,31 @@ pub(crate) fn index_points(figures: &[&Figure], asked: Asked<'_>) -> Vec<IndexPo
     points
 }
 
+/// The length of a run, in words.
+pub(crate) fn length_text(length: Option<Duration>, operations: u64) -> String {
+    match length {
+        Some(length) => format!("{} s a run", length.as_secs_f64()),
+        None => format!("{operations} operations"),
+    }
+}
+
+/// The keys, in words.
+pub(crate) fn keys_text(keys: u64, key_bytes: usize, skew: f64) -> String {
+    let keys = format!("{keys} keys of {key_bytes} bytes");
+    if skew > 0.0 {
+        format!("{keys} drawn by Zipf's law with s = {skew}")
+    } else {
+        keys
+    }
+}
+
 impl IndexPoint {
     /// One run, with a row, or one for each percentile.
     pub(crate) fn run(&self) -> Result<Vec<RunRow>, BenchError> {
         let results = self.run.run()?;
-        let count = |of: fn(&Statistics) -> u64| results.stats.as_ref().map(of);
+        let both = results.stats.as_ref().zip(results.stats_before.as_ref());
+        // Of the timed operations alone.
+        let count = |of: fn(&Statistics) -> u64| Some(of(both?.0) - of(both?.1));
         let row = RunRow {
             workload: Some(self.run.mix.to_string()),
             spec: Some(self.run.tree.to_string()),
@@ -98,6 +121,7 @@ impl IndexPoint {
             cas_misses: count(|of| of.cas_misses),
             consolidations: count(|of| of.consolidations),
             consolidations_failed: count(|of| of.consolidations_failed),
+            delta_visits: count(|of| of.delta_visits),
             ..RunRow::default()
         };
         if !self.each_percentile {
@@ -130,6 +154,7 @@ mod tests {
             mix: "write=100".parse().unwrap(),
             keys: 1000,
             key_bytes: 8,
+            skew: 0.0,
             warmup: Length::Operations(0),
             timed: Length::Operations(2000),
             each_percentile,
@@ -142,9 +167,9 @@ mod tests {
     #[test]
     fn points_are_each_index_at_each_number_of_threads() {
         let sixteen = points(&[16], false);
-        assert_eq!(sixteen.len(), 5 * 3);
-        let first: Vec<u16> = sixteen[..6].iter().map(|point| point.run.threads).collect();
-        assert_eq!(first, [1, 1, 1, 1, 1, 2]);
+        assert_eq!(sixteen.len(), 6 * 3);
+        let first: Vec<u16> = sixteen[..7].iter().map(|point| point.run.threads).collect();
+        assert_eq!(first, [1, 1, 1, 1, 1, 1, 2]);
         assert!(sixteen.iter().all(|point| point.run.latency_ops == 0));
     }
 
@@ -157,9 +182,9 @@ mod tests {
             let threads = points.iter().map(|point| point.run.threads);
             threads.collect::<Vec<_>>()
         };
-        assert_eq!(threads(&[12]), [1; 5]);
-        assert_eq!(threads(&[15]), [112; 5]);
-        let both = [[1; 5], [112; 5]].concat();
+        assert_eq!(threads(&[12]), [1; 6]);
+        assert_eq!(threads(&[15]), [112; 6]);
+        let both = [[1; 6], [112; 6]].concat();
         assert_eq!(threads(&[13]), both, "growth needs both");
         assert_eq!(
             threads(&[12, 13]),
@@ -186,10 +211,33 @@ mod tests {
 
     #[test]
     fn a_run_for_throughput_is_one_row() {
-        let rows = points(&[16], false)[5].run().unwrap();
+        let rows = points(&[16], false)[6].run().unwrap();
         assert_eq!(rows.len(), 1);
         assert_eq!((rows[0].operations, rows[0].latency_ns), (Some(2000), None));
         assert!(rows[0].operations_per_second > Some(0.0));
         assert!(rows[0].consolidations.is_some());
+    }
+
+    /// Paper: bwtree §5.4, figures 19 and 20
+    #[test]
+    fn a_row_has_the_counts_of_its_run_alone() {
+        let points = points(&[20], false);
+        let trees: Vec<String> = points.iter().map(|it| it.run.tree.to_string()).collect();
+        assert_eq!(trees[..2], ["bwtree-paper", "bwtree-paper-splithead"]);
+        let reads = FigureRun {
+            mix: "read=100".parse().unwrap(),
+            warmup: Length::Operations(20_000),
+            ..points[0].run
+        };
+        let point = IndexPoint {
+            line: "",
+            run: reads,
+            each_percentile: false,
+        };
+        let rows = point.run().unwrap();
+        let visits = rows[0].delta_visits.unwrap();
+        // Readers shorten a chain once it has four deltas; the load and the warm-up visited many more.
+        assert!((1..=3 * 2000).contains(&visits), "{visits}");
+        assert_eq!(rows[0].cas_misses, Some(0));
     }
 }

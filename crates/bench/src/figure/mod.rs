@@ -18,6 +18,7 @@ mod html_page;
 mod index_points;
 mod judge;
 mod making;
+mod measure;
 mod medians;
 mod notes_of_runs;
 mod outcome;

@@ -14,6 +14,7 @@ use super::claim::Claim;
 use super::counted_explanation::{Counted, Reason};
 use super::definition::{Across, Figure};
 use super::judge::{Judged, Verdict, judge};
+use super::measure::Measure;
 use super::medians::{Points, RateLine, Spread, short};
 use super::notes_of_runs::notes;
 use super::paper_numbers::{PaperNumber, paper_numbers};
@@ -127,23 +128,13 @@ impl Outcome {
         let lines = figure.line_names();
         let of_lines = runs.iter().filter(|run| lines.contains(&run.line));
         let runs = at_every_place(figure.across, of_lines.cloned().collect());
-        let mut values: BTreeMap<(u32, &'static str), Vec<f64>> = BTreeMap::new();
-        for run in &runs {
-            if let Some((place, value)) = figure.across.place(run).zip(figure.value.of(run)) {
-                values.entry((place, run.line)).or_default().push(value);
-            }
-        }
-        let spreads = values.into_iter().filter_map(|((threads, line), values)| {
-            Spread::of(values).map(|spread| (line, threads, spread))
-        });
-        let rates = lines.iter().map(|line| rate_line(figure, line, &runs));
-        let rates = rates.collect();
-        let points = Points::new(circumstances.machine.cores, lines, spreads.collect())
-            .along(figure.across.flag(), rates);
+        let cores = circumstances.machine.cores;
+        let points = points_of(figure, figure.value, cores, &runs);
         let claims = figure.claims.iter().map(|claim| {
-            let judged = match &circumstances.unlike_paper {
-                Some(why) => Judged::not_testable(why.clone()),
-                None => judge(claim, &points),
+            let judged = match (&circumstances.unlike_paper, claim.value) {
+                (Some(why), _) => Judged::not_testable(why.clone()),
+                (None, None) => judge(claim, &points),
+                (None, Some(value)) => judge(claim, &points_of(figure, value, cores, &runs)),
             };
             (claim, judged)
         });
@@ -299,7 +290,11 @@ impl Outcome {
 
     /// The numbers of a claim's sentence, and those found.
     pub(crate) fn paper_numbers(&self, claim: &Claim) -> Vec<PaperNumber> {
-        paper_numbers(claim, self.figure.value, &self.points)
+        match claim.value {
+            None => paper_numbers(claim, self.figure.value, &self.points),
+            // The points are of another quantity.
+            Some(_) => Vec::new(),
+        }
     }
 
     /// A paragraph on a claim that does not hold or is undecided: the distance of its runs from a
@@ -385,12 +380,31 @@ impl Outcome {
     }
 }
 
+/// The points of a figure's lines, with this quantity as their value.
+fn points_of(figure: &Figure, measure: Measure, cores: usize, runs: &[RunRow]) -> Points {
+    let mut values: BTreeMap<(u32, &'static str), Vec<f64>> = BTreeMap::new();
+    for run in runs {
+        if let Some((place, value)) = figure.across.place(run).zip(measure.of(run)) {
+            values.entry((place, run.line)).or_default().push(value);
+        }
+    }
+    let spreads = values.into_iter().filter_map(|((threads, line), values)| {
+        Spread::of(values).map(|spread| (line, threads, spread))
+    });
+    let lines = figure.line_names();
+    let rates = lines
+        .iter()
+        .map(|line| rate_line(figure, measure, line, runs));
+    let rates = rates.collect();
+    Points::new(cores, lines, spreads.collect()).along(figure.across.flag(), rates)
+}
+
 /// The runs of a line, over their reads per second.
-fn rate_line(figure: &Figure, line: &'static str, runs: &[RunRow]) -> RateLine {
+fn rate_line(figure: &Figure, measure: Measure, line: &'static str, runs: &[RunRow]) -> RateLine {
     let mut places: BTreeMap<u32, Vec<(f64, f64)>> = BTreeMap::new();
     let mut rounds: BTreeMap<u32, Vec<(f64, f64)>> = BTreeMap::new();
     for run in runs.iter().filter(|run| run.line == line) {
-        let pair = run.relative_iops.zip(figure.value.of(run));
+        let pair = run.relative_iops.zip(measure.of(run));
         if let Some((place, pair)) = figure.across.place(run).zip(pair) {
             places.entry(place).or_default().push(pair);
             rounds.entry(run.round).or_default().push(pair);

@@ -6,7 +6,7 @@
 use serde::Serialize;
 
 use super::claim::{At, Claim, Statement};
-use super::definition::Measure;
+use super::measure::Measure;
 use super::medians::{Points, plain, short};
 
 /// A number of a sentence, and what was found here.

@@ -85,6 +85,8 @@ pub(crate) struct RunRow {
     /// Nodes of an index rebuilt without the leftovers of their updates.
     pub(crate) consolidations: Option<u64>,
     pub(crate) consolidations_failed: Option<u64>,
+    /// Deltas of an index's leaves that searches visited to learn the range of their page.
+    pub(crate) delta_visits: Option<u64>,
 }
 
 impl RunRow {
@@ -188,6 +190,7 @@ impl Row for IndexRunRow<'_> {
             ("CAS misses", Cell::count(run.cas_misses)),
             ("consolidations", Cell::count(run.consolidations)),
             ("failed", Cell::count(run.consolidations_failed)),
+            ("delta visits", Cell::count(run.delta_visits)),
             ("seconds", Cell::measure(run.seconds)),
             ("series", Cell::key(run.line)),
         ]
@@ -245,10 +248,12 @@ pub(crate) enum Count {
     Consolidations,
     /// Consolidations that another thread's change made useless.
     ConsolidationsFailed,
+    /// Deltas that searches visited to learn the range of their page.
+    DeltaVisits,
 }
 
 // Each count has a row in the table.
-const _: () = assert!(Count::ConsolidationsFailed as usize + 1 == Count::TABLE.len());
+const _: () = assert!(Count::DeltaVisits as usize + 1 == Count::TABLE.len());
 
 impl Count {
     /// All counts, with the names of their columns and their values in a run.
@@ -290,6 +295,9 @@ impl Count {
         }),
         (Self::ConsolidationsFailed, "consolidations_failed", |run| {
             whole(run.consolidations_failed)
+        }),
+        (Self::DeltaVisits, "delta_visits", |run| {
+            whole(run.delta_visits)
         }),
     ];
 

@@ -1,7 +1,7 @@
 //! A run as a point of a figure: one index, the paper's keys, every key loaded before the clock
 //! starts.
 //!
-//! Paper: bwtree §5.2, table 1
+//! Paper: bwtree §5.1, §5.2, table 1
 
 use namiki::index::TreeKind;
 
@@ -23,6 +23,8 @@ pub(crate) struct FigureRun {
     pub(crate) threads: u16,
     pub(crate) keys: u64,
     pub(crate) key_bytes: usize,
+    /// The exponent of Zipf's law by which keys are drawn.
+    pub(crate) skew: f64,
     pub(crate) warmup: Length,
     pub(crate) timed: Length,
     /// Number of operations with the clock around each.
@@ -42,7 +44,7 @@ impl FigureRun {
             },
             initial: self.keys,
             mix: self.mix,
-            skew: 0.0,
+            skew: self.skew,
             batch: 1,
             scan_length: 1,
             returning: false,

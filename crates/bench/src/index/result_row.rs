@@ -62,6 +62,9 @@ pub(crate) struct Results {
     pub(crate) bytes_per_key: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) stats: Option<Statistics>,
+    /// The statistics after the load and the warm-up, before the timed operations.
+    #[serde(skip)]
+    pub(crate) stats_before: Option<Statistics>,
 }
 
 impl Row for IndexRow<'_> {

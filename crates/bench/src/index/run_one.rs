@@ -114,7 +114,7 @@ impl Plan<'_> {
                         memory_bytes: index.memory_bytes(),
                         ..look
                     },
-                    TIMED => Look {
+                    WARMUP | TIMED => Look {
                         statistics: index.statistics(),
                         ..look
                     },
@@ -148,6 +148,7 @@ impl Plan<'_> {
             latency_ns: curve.and_then(|total| total.latencies.percentiles(self.clock_ns)),
             bytes_per_key: loaded.and_then(|bytes| quotient(bytes as f64, choice.initial as f64)),
             stats: through.looks[TIMED].statistics,
+            stats_before: through.looks[WARMUP].statistics,
         })
     }
 

@@ -222,7 +222,7 @@ fn the_list_names_every_figure() {
     assert_eq!(numbers("pwal"), [2, 6, 7, 8, 9, 10, 11]);
     assert_eq!(numbers("oode"), [2, 3, 4, 5, 6, 7, 8, 9]);
     assert_eq!(numbers("raft-pwal"), [2, 3, 4, 5, 6]);
-    assert_eq!(numbers("bwtree"), [12, 13, 14, 15, 16, 17, 18]);
+    assert_eq!(numbers("bwtree"), [12, 13, 14, 15, 16, 17, 18, 19, 20]);
     let of_bwtree = listed.iter().filter(|row| row["paper"] == "bwtree");
     let of_bwtree: Vec<Value> = of_bwtree.cloned().collect();
     assert_eq!(rows("figure bwtree"), of_bwtree);
@@ -346,7 +346,7 @@ fn an_oode_figure_runs_on_emulated_drives() {
 fn a_bwtree_figure_of_latencies_lies_over_percentiles() {
     let dir = tempfile::tempdir().unwrap();
     let cores = std::thread::available_parallelism().unwrap().get();
-    for (number, lines_there, claims_there) in [("12", 5, 1), ("13", 10, 2), ("15", 5, 2)] {
+    for (number, lines_there, claims_there) in [("12", 6, 2), ("13", 12, 2), ("15", 6, 2)] {
         // The threads are the paper's, whatever is asked for.
         let more = "--repeat 2 --threads 3 --records 2000";
         let rows = figure("bwtree", number, dir.path(), more);
@@ -383,14 +383,14 @@ fn a_bwtree_figure_of_latencies_lies_over_percentiles() {
 fn a_bwtree_figure_of_throughput_is_over_threads() {
     let dir = tempfile::tempdir().unwrap();
     let mixes = [
-        ("16", "write=100", 4),
-        ("17", "read=50,write=50", 2),
-        ("18", "read=100", 3),
+        ("16", "write=100", 5),
+        ("17", "read=50,write=50", 3),
+        ("18", "read=100", 4),
     ];
     for (number, mix, claims_there) in mixes {
         let rows = figure("bwtree", number, dir.path(), "--repeat 2 --records 2000");
         let (points, claims) = (of_kind(&rows, "point"), of_kind(&rows, "claim"));
-        assert_eq!((points.len(), claims.len()), (5 * 2, claims_there));
+        assert_eq!((points.len(), claims.len()), (6 * 2, claims_there));
         for point in points {
             assert_eq!(point["measure"], "operations_per_second");
             assert!(point["median"].as_f64() > Some(0.0), "{point}");
@@ -401,13 +401,54 @@ fn a_bwtree_figure_of_throughput_is_over_threads() {
     // Keys of other lengths are drawn, and decide nothing.
     let more = "--repeat 2 --records 2000 --key-bytes 32";
     let rows = figure("bwtree", "18", dir.path(), more);
-    assert_eq!(of_kind(&rows, "point").len(), 5 * 2);
+    assert_eq!(of_kind(&rows, "point").len(), 6 * 2);
     for claim in of_kind(&rows, "claim") {
         assert_eq!(claim["verdict"], "not testable here");
         assert_eq!(claim["found"], "needs --key-bytes 8");
     }
     let on_disk = format!("figure bwtree 18 --out {} --device file", text(dir.path()));
     refused(&on_disk, 2, "bwtree-18 does not run on --device file");
+}
+
+/// Paper: bwtree §5.4, figures 19 and 20.
+#[test]
+fn the_proposals_of_bwtree_are_drawn_before_and_after() {
+    let dir = tempfile::tempdir().unwrap();
+    let (few, skewed) = ("8 keys of 8 bytes", "10000 keys of 8 bytes drawn by");
+    let figures = [
+        (
+            "19",
+            "operations_per_second",
+            3,
+            few,
+            "bwtree-paper-inchain",
+        ),
+        (
+            "20",
+            "deltas_per_operation",
+            2,
+            skewed,
+            "bwtree-paper-splithead",
+        ),
+    ];
+    for (number, measure, claims_there, keys, after) in figures {
+        let rows = figure("bwtree", number, dir.path(), "--repeat 2");
+        let (points, claims) = (of_kind(&rows, "point"), of_kind(&rows, "claim"));
+        assert_eq!((points.len(), claims.len()), (2 * 2, claims_there));
+        for point in points {
+            assert_eq!(point["measure"], measure);
+            let counts = "counts.consolidations_failed counts.delta_visits";
+            assert_keys(point, &[counts]);
+        }
+        for claim in claims {
+            assert_ne!(claim["verdict"], "not testable here", "{claim}");
+        }
+        let file = |ending| dir.path().join(format!("bwtree-{number}.{ending}"));
+        let csv = std::fs::read_to_string(file("csv")).unwrap();
+        assert!(csv.contains(",bwtree-paper,") && csv.contains(&format!(",{after},")));
+        let chart = std::fs::read_to_string(file("svg")).unwrap();
+        assert!(chart.contains(keys), "{chart}");
+    }
 }
 
 /// All figures of the list except those of the cluster, which needs another program; one page, and

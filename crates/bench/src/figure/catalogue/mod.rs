@@ -45,9 +45,11 @@ mod tests {
                         }
                         Statement::Order(highest_first, ..)
                         | Statement::OrderEverywhere(highest_first) => known(highest_first),
-                        Statement::Among(line, others, _) => known(&[line]) && known(others),
+                        Statement::Among(line, others, _)
+                        | Statement::AboveAll(line, others, _)
+                        | Statement::BelowAll(line, others, _)
+                        | Statement::StandsOut(line, others, _) => known(&[line]) && known(others),
                         Statement::Rises(line, ..)
-                        | Statement::StandsOut(line, ..)
                         | Statement::GrowthSlows(line, ..)
                         | Statement::Straight(line, ..)
                         | Statement::Falls(line, ..)

@@ -8,9 +8,8 @@
 //! Paper: oode §3.1, figures 2 to 5; §3.2, figures 6 to 9
 
 use super::super::claim::{At, Claim, Statement, Terms};
-use super::super::definition::{
-    Across, Experiment, Figure, Line, Measure, QueryThreads, Runs, Sweep, Work,
-};
+use super::super::definition::{Across, Experiment, Figure, Line, QueryThreads, Runs, Sweep, Work};
+use super::super::measure::Measure;
 use super::super::run_row::Count;
 
 const PAPER: &str = "oode";

@@ -19,8 +19,9 @@ use namiki::RecordFormat;
 use super::super::claim::{At, Claim, Statement, Terms};
 use super::super::counted_explanation::{Reason, Seen};
 use super::super::definition::{
-    Across, Experiment, Figure, Line, Measure, Runs, Threads, Transactions, Work,
+    Across, Experiment, Figure, Line, Runs, Threads, Transactions, Work,
 };
+use super::super::measure::Measure;
 use super::super::run_row::Count;
 use crate::args::{RecordBytes, Sequencer};
 use crate::txn::Workload;

@@ -12,9 +12,8 @@ mod claim_tests;
 
 use super::super::claim::{At, Claim, Statement, Terms};
 use super::super::counted_explanation::{Reason, Seen};
-use super::super::definition::{
-    Across, ClusterWork, Experiment, Figure, Line, Measure, Runs, Work,
-};
+use super::super::definition::{Across, ClusterWork, Experiment, Figure, Line, Runs, Work};
+use super::super::measure::Measure;
 use super::super::run_row::Count;
 use crate::cluster::Wan;
 

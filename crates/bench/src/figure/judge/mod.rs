@@ -224,21 +224,35 @@ impl Evidence {
     /// be.
     fn against_the_rest(
         &mut self,
-        lines: &[&str],
+        lines: &[&'static str],
         threads: u32,
         points: &Points,
         upper_first: impl Fn(Spread, Spread) -> (Spread, Spread),
     ) -> Result<(), Missing> {
-        let mut values = Vec::new();
-        for &line in points.lines() {
-            values.push((line, point(line, threads, points)?));
-        }
-        for (_, one) in values.iter().filter(|(line, _)| lines.contains(line)) {
-            for (_, rest) in values.iter().filter(|(line, _)| !lines.contains(line)) {
-                let (upper, lower) = upper_first(*one, *rest);
+        let all = points.lines().iter().copied();
+        let rest: Vec<&str> = all.filter(|line| !lines.contains(line)).collect();
+        self.against(lines, &rest, threads, points, upper_first)
+    }
+
+    /// Compares each of these lines with each of the others.
+    fn against(
+        &mut self,
+        lines: &[&'static str],
+        others: &[&'static str],
+        threads: u32,
+        points: &Points,
+        upper_first: impl Fn(Spread, Spread) -> (Spread, Spread),
+    ) -> Result<(), Missing> {
+        let value = |line: &&'static str| Ok((*line, point(line, threads, points)?));
+        let mut values = lines.iter().map(value).collect::<Result<Vec<_>, _>>()?;
+        let others = others.iter().map(value).collect::<Result<Vec<_>, _>>()?;
+        for (_, one) in &values {
+            for (_, other) in &others {
+                let (upper, lower) = upper_first(*one, *other);
                 self.above(upper, lower);
             }
         }
+        values.extend(others);
         self.side_by_side(threads, values);
         Ok(())
     }

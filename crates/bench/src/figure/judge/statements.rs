@@ -20,11 +20,27 @@ impl Evidence {
                     (rest, one)
                 })
             }
-            Statement::StandsOut(line, at) => {
-                self.against_the_rest(&[line], threads_at(at, points)?, points, |one, rest| {
-                    (one, rest.times(FLAT))
-                })
-            }
+            Statement::AboveAll(line, others, at) => self.against(
+                &[line],
+                others,
+                threads_at(at, points)?,
+                points,
+                |one, other| (one, other),
+            ),
+            Statement::BelowAll(line, others, at) => self.against(
+                &[line],
+                others,
+                threads_at(at, points)?,
+                points,
+                |one, other| (other, one),
+            ),
+            Statement::StandsOut(line, others, at) => self.against(
+                &[line],
+                others,
+                threads_at(at, points)?,
+                points,
+                |one, other| (one, other.times(FLAT)),
+            ),
             Statement::Among(line, others, at) => self.among(line, others, at, points),
             Statement::NotAbove(line, limit, at) => {
                 let threads = threads_at(at, points)?;

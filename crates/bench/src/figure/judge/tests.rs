@@ -425,21 +425,40 @@ fn a_line_of_few_points_is_not_fitted() {
 }
 
 #[test]
+fn a_line_is_above_or_below_each_of_some_others() {
+    decided(
+        &[
+            Statement::AboveAll(UP, &[FLAT_LINE, DOWN], At::Cores),
+            Statement::AboveAll(FLAT_LINE, &[DOWN], At::Cores),
+            Statement::BelowAll(DOWN, &[FLAT_LINE, UP], At::Cores),
+            Statement::BelowAll(FLAT_LINE, &[UP], At::Cores),
+        ],
+        &[
+            Statement::AboveAll(FLAT_LINE, &[DOWN, UP], At::Cores),
+            Statement::AboveAll(DOWN, &[UP], At::Cores),
+            Statement::BelowAll(FLAT_LINE, &[UP, DOWN], At::Cores),
+            Statement::BelowAll(UP, &[DOWN], At::Cores),
+        ],
+    );
+}
+
+#[test]
 fn a_line_stands_out_by_more_than_a_tenth() {
-    let stands_out = |line, at| Statement::StandsOut(line, at);
+    let stands_out = |line, others, at| Statement::StandsOut(line, others, at);
     decided(
         Box::leak(Box::new([
-            stands_out(UP, At::Cores),
-            stands_out(DOWN, At::Threads(2)),
+            stands_out(UP, &[FLAT_LINE, DOWN], At::Cores),
+            stands_out(DOWN, &[FLAT_LINE, UP], At::Threads(2)),
+            stands_out(FLAT_LINE, &[DOWN], At::Cores),
         ])),
         Box::leak(Box::new([
-            stands_out(DOWN, At::Cores),
-            stands_out(FLAT_LINE, At::Threads(2)),
+            stands_out(DOWN, &[FLAT_LINE, UP], At::Cores),
+            stands_out(FLAT_LINE, &[DOWN, UP], At::Threads(2)),
         ])),
     );
     for (up, verdict) in [(10.8, Verdict::DoesNotHold), (11.2, Verdict::Holds)] {
         let both = vec![(UP, 1, near(up)), (DOWN, 1, near(10.0))];
-        let statements: &'static [Statement] = &[Statement::StandsOut(UP, At::Fewest)];
+        let statements: &'static [Statement] = &[Statement::StandsOut(UP, &[DOWN], At::Fewest)];
         let judged = judge(&claim(1, statements), &Points::new(1, vec![UP, DOWN], both));
         assert_eq!(judged.verdict, verdict, "{judged:?}");
     }

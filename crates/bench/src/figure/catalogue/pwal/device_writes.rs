@@ -9,8 +9,9 @@
 
 use super::super::super::claim::{At, Claim, Statement, Terms};
 use super::super::super::definition::{
-    Across, Experiment, Figure, Line, Measure, Runs, Work, WriteOrder, WriteWork,
+    Across, Experiment, Figure, Line, Runs, Work, WriteOrder, WriteWork,
 };
+use super::super::super::measure::Measure;
 use super::super::super::run_row::Count;
 use super::PAPER;
 
