@@ -100,6 +100,8 @@ enum Command {
     Figure(figure::FigureArgs),
     /// The figures of `figure --list`, and one page over them.
     Report(figure::ReportArgs),
+    /// How many points of a report lie where an earlier one expected them.
+    Agreement(figure::AgreementArgs),
 }
 
 impl Program {
@@ -133,6 +135,7 @@ fn main() -> ExitCode {
         Command::Device(args) => device::run(&args),
         Command::Figure(args) => figure::run(&args),
         Command::Report(args) => figure::report(&args),
+        Command::Agreement(args) => figure::agreement(&args),
     });
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -16,6 +16,7 @@ use super::making::{Making, print_json};
 use super::outcome::Outcome;
 use super::progress::Progress;
 use super::report_plan::{Job, Plan, ReportLength, jobs};
+use super::verdict_table;
 use crate::args::Format;
 use crate::error::BenchError;
 
@@ -53,7 +54,8 @@ Examples:
 
 const REPORT_NOTES: &str = "\
 Runs the experiment of each figure that figure --list names, once for all figures that share it, and writes
-index.html, one page over them, beside the files that figure writes. The page is there after the first experiment and
+index.html, one page over them, and verdicts.md, the same sentences and numbers as tables, beside the files that figure
+writes. The page is there after the first experiment and
 grows with each. Standard error says how long the rest takes.
 
 A report has one of three lengths:
@@ -196,7 +198,7 @@ pub(crate) fn report(args: &ReportArgs) -> Result<(), BenchError> {
     }
     let is_kept = |figure: &&Figure| !args.skip.iter().any(|paper| paper == figure.paper);
     let making = Making::new(&args.run, &args.out)?;
-    let path = args.out.join("index.html");
+    let (path, verdicts) = (args.out.join("index.html"), args.out.join("verdicts.md"));
     let command = args.command();
     let jobs = jobs(catalogue::figures().filter(is_kept));
     let total: usize = jobs.iter().map(|job| job.figures.len()).sum();
@@ -217,6 +219,8 @@ pub(crate) fn report(args: &ReportArgs) -> Result<(), BenchError> {
         // Written after each experiment, so that a page exists even if later ones fail.
         let page = html_page::page(&outcomes, &head);
         std::fs::write(&path, page).map_err(BenchError::file("write", &path))?;
+        let table = verdict_table::page(&outcomes, &command);
+        std::fs::write(&verdicts, table).map_err(BenchError::file("write", &verdicts))?;
     }
     Ok(())
 }

@@ -10,6 +10,7 @@ use super::catalogue;
 use super::claim::Claim;
 use super::definition::Figure;
 use super::judge::{Judged, Verdict};
+use super::medians::short;
 use super::outcome::{Outcome, counts_text, leaning};
 use super::svg_chart::{self, NARROW, WIDE, escaped};
 
@@ -199,11 +200,40 @@ impl Page {
         for note in outcome.notes() {
             self.add(format_args!("<p class=\"soft\">{}</p>", escaped(&note)));
         }
+        self.points(outcome);
         self.add(format_args!(
             "<p><a href=\"{slug}.csv\">all runs</a> · <a href=\"{slug}.json\">points and claims</a> · \
              <a href=\"{slug}.svg\">chart</a></p>\n<pre>{}</pre>\n</section>",
             escaped(&outcome.circumstances.command)
         ));
+    }
+
+    /// The numbers of the chart, and where another report is expected to have them.
+    fn points(&mut self, outcome: &Outcome) {
+        self.add(format_args!(
+            "<details><summary>all numbers</summary>\n<table><tr><th>line</th><th class=\"n\">{}</th>\
+             <th class=\"n\">median</th><th class=\"n\">runs</th><th class=\"n\">expected of another report</th></tr>",
+            outcome.points.flag()
+        ));
+        for &line in outcome.points.lines() {
+            let expected = outcome.expected_intervals(line);
+            for place in outcome.points.threads() {
+                let Some(spread) = outcome.points.get(line, place) else {
+                    continue;
+                };
+                let range =
+                    |(low, high): &(f64, f64)| format!("{} to {}", short(*low), short(*high));
+                self.add(format_args!(
+                    "<tr><td>{}</td><td class=\"n\">{place}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>\
+                     <td class=\"n\">{}</td></tr>",
+                    escaped(line),
+                    short(spread.median),
+                    range(&(spread.low, spread.high)),
+                    expected.get(&place).map(range).unwrap_or_default()
+                ));
+            }
+        }
+        self.add(format_args!("</table></details>"));
     }
 
     fn claim(&mut self, outcome: &Outcome, claim: &Claim, judged: &Judged) {

@@ -13,6 +13,7 @@ use serde::Serialize;
 use super::claim::Claim;
 use super::counted_explanation::{Counted, Reason};
 use super::definition::{Across, Figure};
+use super::expected_interval::LineSpread;
 use super::judge::{Judged, Verdict, judge};
 use super::measure::Measure;
 use super::medians::{Points, RateLine, Spread, short};
@@ -69,6 +70,11 @@ pub(crate) struct PointRow<'a> {
     median: f64,
     low: f64,
     high: f64,
+    /// Where another report on this machine is expected to have its median.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expected_low: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expected_high: Option<f64>,
     runs: usize,
     counts: Counts,
     machine: &'a Machine,
@@ -151,10 +157,12 @@ impl Outcome {
     pub(crate) fn point_rows(&self) -> Vec<PointRow<'_>> {
         let mut rows = Vec::new();
         for &line in self.points.lines() {
+            let intervals = self.expected_intervals(line);
             for place in self.points.threads() {
                 let Some(spread) = self.points.get(line, place) else {
                     continue;
                 };
+                let expected = intervals.get(&place).copied();
                 let run = self.runs_at(line, place).next();
                 rows.push(PointRow {
                     kind: "point",
@@ -171,6 +179,8 @@ impl Outcome {
                     median: spread.median,
                     low: spread.low,
                     high: spread.high,
+                    expected_low: expected.map(|(low, _)| low),
+                    expected_high: expected.map(|(_, high)| high),
                     runs: spread.runs,
                     counts: self.counts(line, place, &Count::all().collect::<Vec<_>>()),
                     machine: &self.circumstances.machine,
@@ -347,6 +357,24 @@ impl Outcome {
             (line, counts.unwrap_or_default())
         });
         counts.filter(|(_, counts)| !counts.is_empty()).collect()
+    }
+
+    /// Where another report is expected to have the medians of a line, by place.
+    pub(super) fn expected_intervals(&self, line: &str) -> BTreeMap<u32, (f64, f64)> {
+        let mut values: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
+        for run in self.runs.iter().filter(|run| run.line == line) {
+            let (across, value) = (self.figure.across, self.figure.value);
+            if let Some((place, value)) = across.place(run).zip(value.of(run)) {
+                values.entry(place).or_default().push(value);
+            }
+        }
+        let Some(spread) = LineSpread::of(values.values().map(Vec::as_slice)) else {
+            return BTreeMap::new();
+        };
+        let intervals = values.iter();
+        let intervals =
+            intervals.filter_map(|(place, runs)| Some((*place, spread.interval(runs)?)));
+        intervals.collect()
     }
 
     fn counts(&self, line: &str, threads: u32, which: &[Count]) -> Counts {

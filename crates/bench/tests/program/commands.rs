@@ -304,7 +304,15 @@ fn a_log_to_recover_has_the_requested_transactions() {
 #[test]
 fn every_command_teaches_its_use() {
     for command in [
-        "txn", "index", "log", "recover", "restart", "device", "figure", "report",
+        "txn",
+        "index",
+        "log",
+        "recover",
+        "restart",
+        "device",
+        "figure",
+        "report",
+        "agreement",
     ] {
         let output = run(&format!("{command} --help"));
         assert!(output.status.success());

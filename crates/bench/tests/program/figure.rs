@@ -451,6 +451,53 @@ fn the_proposals_of_bwtree_are_drawn_before_and_after() {
     }
 }
 
+/// A report agrees with itself, and not with one whose medians are others.
+#[test]
+fn reports_agree_where_their_points_lie_within_the_intervals() {
+    let dir = tempfile::tempdir().unwrap();
+    let (first, second) = (dir.path().join("first"), dir.path().join("second"));
+    figure("tictoc-pwal", "7", &first, "--repeat 2");
+    std::fs::create_dir(&second).unwrap();
+    let name = "tictoc-pwal-7.json";
+    let document = std::fs::read(first.join(name)).unwrap();
+    let mut document: Value = serde_json::from_slice(&document).unwrap();
+    for point in document["points"].as_array().unwrap() {
+        let within = |key: &str| point[key].as_f64().unwrap();
+        assert!(
+            within("expected_low") <= within("low") && within("high") <= within("expected_high")
+        );
+    }
+    let write = |document: &Value| {
+        std::fs::write(second.join(name), serde_json::to_vec(document).unwrap()).unwrap();
+    };
+    write(&document);
+    let command = format!("agreement {} {}", text(&first), text(&second));
+    let agreed = rows(&command);
+    assert_eq!(agreed.len(), 1);
+    assert_eq!(
+        (&agreed[0]["points"], &agreed[0]["within"]),
+        (&8.into(), &8.into())
+    );
+    for point in document["points"]
+        .as_array_mut()
+        .unwrap()
+        .iter_mut()
+        .take(2)
+    {
+        point["median"] = (point["expected_high"].as_f64().unwrap() * 1.01).into();
+    }
+    write(&document);
+    let output = run(&command);
+    assert_eq!(output.status.code(), Some(1));
+    let (found, errors) = (output.stdout, output.stderr);
+    let found = String::from_utf8(found).unwrap();
+    assert_eq!(found.matches(", expected ").count(), 2, "{found}");
+    let errors = String::from_utf8(errors).unwrap();
+    assert!(errors.contains("6 of 8 points lie within"), "{errors}");
+    let empty = format!("agreement {} {}", text(&first), text(dir.path()));
+    refused(&empty, 2, "no point in common");
+}
+
 /// All figures of the list except those of the cluster, which needs another program; one page, and
 /// one run of each experiment.
 #[test]
@@ -475,6 +522,9 @@ fn a_report_is_one_page_over_all_figures() {
         !page.contains("src=") && !page.contains("<script"),
         "it needs no other file"
     );
+    let table = std::fs::read_to_string(dir.path().join("verdicts.md")).unwrap();
+    let sentences = table.lines().filter(|line| line.starts_with("| `figure "));
+    assert_eq!(sentences.count() as u64, claims, "{table}");
     for row in &listed {
         let slug = format!("{}-{}", row["paper"].as_str().unwrap(), row["figure"]);
         assert!(page.contains(&format!("id=\"{slug}\"")), "{slug}");

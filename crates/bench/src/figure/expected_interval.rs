@@ -1,0 +1,154 @@
+//! The interval in which another report on the same machine is expected to have a point's median.
+//!
+//! Three runs of a point say little about their spread: the median of three more lies between the
+//! lowest and the highest of them in six of ten cases, even if nothing has changed. But the points
+//! of a line vary alike, relative to their size. So their spread is estimated from all of them, and
+//! the interval is Student's prediction interval for a median, by logarithms.
+
+use super::medians::Spread;
+use crate::result_writer::median;
+
+/// The share of medians that the intervals are made for, in percent.
+pub(crate) const PERCENT: u32 = 90;
+/// Student's t, exceeded in either direction in 10 % of cases, by degrees of freedom from 1 on.
+const STUDENT: [f64; 10] = [
+    6.314, 2.920, 2.353, 2.132, 2.015, 1.943, 1.895, 1.860, 1.833, 1.812,
+];
+/// The same with more degrees of freedom: it falls to that of the normal distribution.
+const STUDENT_LIMIT: f64 = 1.645;
+/// The variance of the median of one to five normal runs, as a part of the variance of a run.
+const OF_MEDIAN: [f64; 5] = [1.0, 0.5, 0.449, 0.298, 0.287];
+/// The same of many runs, times their number: half of π.
+const OF_MEDIAN_LIMIT: f64 = std::f64::consts::FRAC_PI_2;
+
+/// How much the runs of a line vary: of each of its points, the runs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct LineSpread {
+    /// Whether it is relative: of logarithms.
+    is_relative: bool,
+    /// The standard deviation of a run.
+    deviation: f64,
+    degrees: usize,
+}
+
+impl LineSpread {
+    /// `None` if no point has two runs.
+    pub(crate) fn of<'a>(points: impl Iterator<Item = &'a [f64]> + Clone) -> Option<Self> {
+        let is_relative = points.clone().flatten().all(|value| *value > 0.0);
+        let scaled = |value: &f64| if is_relative { value.ln() } else { *value };
+        let (mut squares, mut degrees) = (0.0, 0);
+        for runs in points.filter(|runs| runs.len() > 1) {
+            let values: Vec<f64> = runs.iter().map(scaled).collect();
+            let mean = values.iter().sum::<f64>() / values.len() as f64;
+            squares += values.iter().map(|it| (it - mean).powi(2)).sum::<f64>();
+            degrees += values.len() - 1;
+        }
+        (degrees > 0).then(|| Self {
+            is_relative,
+            deviation: (squares / degrees as f64).sqrt(),
+            degrees,
+        })
+    }
+
+    /// The interval around the median of these runs, which lie within it. `None` for a single run.
+    pub(crate) fn interval(&self, runs: &[f64]) -> Option<(f64, f64)> {
+        let seen = Spread::of(runs.to_vec()).filter(|seen| seen.runs > 1)?;
+        let middle = median(runs.to_vec())?;
+        // Both medians vary, the one here and the expected one.
+        let distance =
+            student(self.degrees) * self.deviation * (2.0 * of_median(runs.len())).sqrt();
+        let (low, high) = if self.is_relative {
+            (middle * (-distance).exp(), middle * distance.exp())
+        } else {
+            (middle - distance, middle + distance)
+        };
+        Some((low.min(seen.low), high.max(seen.high)))
+    }
+}
+
+fn student(degrees: usize) -> f64 {
+    let known = STUDENT.get(degrees.saturating_sub(1));
+    // From 1.81 at ten degrees of freedom, about as their inverse.
+    let beyond = STUDENT_LIMIT + 1.67 / degrees as f64;
+    known.copied().unwrap_or(beyond)
+}
+
+fn of_median(runs: usize) -> f64 {
+    let known = OF_MEDIAN.get(runs.saturating_sub(1));
+    known.copied().unwrap_or(OF_MEDIAN_LIMIT / runs as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use namiki_platform::seeded_random::Random;
+
+    use super::*;
+
+    fn spread(points: &[Vec<f64>]) -> Option<LineSpread> {
+        LineSpread::of(points.iter().map(Vec::as_slice))
+    }
+
+    /// Roughly normal: the sum of twelve even numbers has a variance of one.
+    fn normal(random: &mut Random) -> f64 {
+        (0..12).map(|_| random.unit()).sum::<f64>() - 6.0
+    }
+
+    #[test]
+    fn single_runs_expect_nothing() {
+        assert_eq!(spread(&[vec![1.0], vec![2.0]]), None);
+        let two = spread(&[vec![1.0], vec![2.0, 2.2]]).unwrap();
+        assert_eq!(two.interval(&[1.0]), None);
+        assert!(two.interval(&[2.0, 2.2]).is_some());
+    }
+
+    /// Reports of lines with the same spread agree in nine of ten points, whatever their size.
+    #[test]
+    fn nine_of_ten_medians_of_another_report_lie_within() {
+        let mut random = Random::seeded(7);
+        let (mut within, mut all) = (0_u32, 0_u32);
+        for _ in 0..2000 {
+            let sizes = [1e2, 3e3, 5e4, 1e6];
+            let mut report = || {
+                let runs = |size: f64| [(); 3].map(|()| size * (0.2 * normal(&mut random)).exp());
+                sizes.map(runs)
+            };
+            let (one, other) = (report(), report());
+            let of_line = LineSpread::of(one.iter().map(<[f64; 3]>::as_slice)).unwrap();
+            for (runs, again) in one.iter().zip(&other) {
+                let (low, high) = of_line.interval(runs).unwrap();
+                let found = median(again.to_vec()).unwrap();
+                within += u32::from((low..=high).contains(&found));
+                all += 1;
+            }
+        }
+        let percent = 100 * within / all;
+        assert!((PERCENT - 1..PERCENT + 4).contains(&percent), "{percent} %");
+    }
+
+    #[test]
+    fn lines_with_zeros_vary_absolutely() {
+        let points = [vec![0.0, 0.0, 2.0], vec![10.0, 12.0, 11.0]];
+        let of_line = spread(&points).unwrap();
+        assert!(!of_line.is_relative);
+        let (low, high) = of_line.interval(&points[1]).unwrap();
+        assert!((11.0 - low - (high - 11.0)).abs() < 1e-9 && low < 10.0 && high < 16.0);
+    }
+
+    #[test]
+    fn what_was_seen_is_always_expected() {
+        let steady: Vec<Vec<f64>> = (0..20).map(|_| vec![5.0, 5.0, 5.0]).collect();
+        let points = [steady, vec![vec![5.0, 5.0, 50.0]]].concat();
+        let (_, high) = spread(&points)
+            .unwrap()
+            .interval(&[5.0, 5.0, 50.0])
+            .unwrap();
+        assert!(high >= 50.0);
+    }
+
+    #[test]
+    fn tables_go_on_where_they_end() {
+        assert!(student(11) < student(10) && student(11) > student(12));
+        assert!((student(1000) - STUDENT_LIMIT).abs() < 0.01);
+        assert!(of_median(6) < of_median(5) && of_median(7) < of_median(6));
+    }
+}
