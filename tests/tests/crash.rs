@@ -140,6 +140,28 @@ fn every_crash_of_rings_that_go_round_recovers_acknowledged_commits() {
     assert!(swept.acknowledged > 17 * runs, "{swept:?}");
 }
 
+/// Transactions that only read are logged in an experiment alone.
+#[test]
+fn every_crash_among_logged_reads_recovers_acknowledged_commits() {
+    let specs = [
+        "S2PL(ELR)+PWAL(16)+ARIES(reads)",
+        "S2PL(NLR)+SWAL(1)+ARIES(reads)",
+    ];
+    let specs = specs.map(|spec| spec.parse::<ProtocolSpec>().unwrap());
+    let depth = shallow(0.1, 0.003);
+    let mut seeds = 2000..;
+    // Large transactions write.
+    for kind in Kind::ALL.into_iter().filter(|kind| *kind != Kind::Large) {
+        let mut swept = Sweep::default();
+        for (combination, seed) in combinations(specs.into()).into_iter().zip(&mut seeds) {
+            let went = round(kind, combination, seed, TRANSACTIONS, depth);
+            swept += went.unwrap_or_else(|wrong| panic!("{wrong}"));
+        }
+        println!("{kind:?}: {swept:?}");
+        assert!(swept.images > 0 && swept.acknowledged > 0, "{swept:?}");
+    }
+}
+
 /// Runs with a planted bug until the sweep finds it, under each of these protocols, in files and on
 /// a shared device.
 fn assert_caught(when: Acknowledge, specs: [&str; 3], words: &str) {

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   S2PL(ELR)+PWAL(16)+ARIES
-//!   │    │   │    │    └── logging style: each operation by itself; without it, commits
+//!   │    │   │    │    └── logging style: each operation by itself; without it, commits;
+//!   │    │   │    │        for experiments also ARIES(reads): of transactions that only read, too
 //!   │    │   │    └─────── commits per flush: a number (1 is the papers' "NoGroup"), or auto
 //!   │    │   └──────────── log layout: PWAL one stream per worker, SWAL a single one, NOLOG none
 //!   │    └──────────────── lock release: NLR after the flush, ELR before it, EPOCH before it and
@@ -12,7 +13,7 @@
 //!
 //! The same spelling serves command-line flags, plot legends, test names and the manifest.
 //!
-//! Paper: tictoc-pwal §3.3, pwal §5
+//! Paper: tictoc-pwal §3.3, pwal §5, §6.3.1
 
 use std::fmt;
 use std::num::NonZeroU32;
@@ -103,6 +104,20 @@ pub enum LogStyle {
     /// transaction may be longer than the log's buffer. Its changes are undone from its log, at a
     /// rollback and after a crash.
     Operations,
+    /// For experiments: [`Operations`](Self::Operations), and a transaction that only reads logs its begin and its end,
+    /// too, as in `pwal` §6.3.1. It is acknowledged like one that writes, when its end is durable, and needs
+    /// room in the log. Recovery passes over it.
+    OperationsAndReads,
+}
+
+impl LogStyle {
+    fn suffix(self) -> &'static str {
+        match self {
+            Self::Redo => "",
+            Self::Operations => "+ARIES",
+            Self::OperationsAndReads => "+ARIES(reads)",
+        }
+    }
 }
 
 /// Where commits are logged.
@@ -155,6 +170,21 @@ impl ProtocolSpec {
         }
     }
 
+    /// Whether operations are logged one by one, and records change before the commit.
+    #[must_use]
+    pub fn logs_operations(&self) -> bool {
+        match self.style() {
+            None | Some(LogStyle::Redo) => false,
+            Some(LogStyle::Operations | LogStyle::OperationsAndReads) => true,
+        }
+    }
+
+    /// Whether transactions that only read are logged.
+    #[must_use]
+    pub fn logs_reads(&self) -> bool {
+        self.style() == Some(LogStyle::OperationsAndReads)
+    }
+
     /// Why the parts are incompatible, if they are.
     #[must_use]
     pub fn contradiction(&self) -> Option<&'static str> {
@@ -162,7 +192,7 @@ impl ProtocolSpec {
             Logging::None => None,
             Logging::Log { layout, .. } => Some(layout),
         };
-        if self.style() == Some(LogStyle::Operations) {
+        if self.logs_operations() {
             if self.concurrency != ConcurrencyControl::TwoPhase {
                 return Some(
                     "ARIES changes records before the commit, and only the locks of S2PL keep others from them",
@@ -288,10 +318,7 @@ impl fmt::Display for ProtocolSpec {
                     Group::Auto => f.write_str("(auto)"),
                     Group::Count(n) => write!(f, "({n})"),
                 }?;
-                f.write_str(match style {
-                    LogStyle::Redo => "",
-                    LogStyle::Operations => "+ARIES",
-                })
+                f.write_str(style.suffix())
             }
         }
     }
@@ -336,10 +363,13 @@ impl FromStr for ProtocolSpec {
             Some((back, style)) if style.eq_ignore_ascii_case("ARIES") => {
                 (back, LogStyle::Operations)
             }
-            Some(_) => return Err(fail("the logging style is not ARIES")),
+            Some((back, style)) if style.eq_ignore_ascii_case("ARIES(reads)") => {
+                (back, LogStyle::OperationsAndReads)
+            }
+            Some(_) => return Err(fail("the logging style is not ARIES or ARIES(reads)")),
         };
         let logging = if back.eq_ignore_ascii_case("NOLOG") {
-            if style == LogStyle::Operations {
+            if style != LogStyle::Redo {
                 return Err(fail("ARIES says what a log holds, and there is none"));
             }
             Logging::None
@@ -411,6 +441,7 @@ mod tests {
             "SILO(EPOCH)+PWAL(auto)",
             "S2PL(NLR)+PWAL(auto)+ARIES",
             "S2PL(ELR)+SWAL(1)+ARIES",
+            "S2PL(ELR)+PWAL(16)+ARIES(reads)",
         ] {
             assert_eq!(text.parse::<ProtocolSpec>().unwrap().to_string(), text);
         }
@@ -489,7 +520,10 @@ mod tests {
             ("TT(XLR)+PWAL(1)", "not NLR, ELR or EPOCH"),
             ("S2PL(NLR)+PWAL(1)+REDO", "logging style"),
             ("S2PL(NLR)+NOLOG+ARIES", "there is none"),
+            ("S2PL(NLR)+PWAL(1)+ARIES(writes)", "logging style"),
+            ("S2PL(NLR)+NOLOG+ARIES(reads)", "there is none"),
             ("TT(NLR)+PWAL(1)+ARIES", "only the locks of S2PL"),
+            ("TT(NLR)+PWAL(1)+ARIES(reads)", "only the locks of S2PL"),
             ("S2PL(EPOCH)+PWAL(1)+ARIES", "EPOCH draws none"),
         ] {
             let error = text.parse::<ProtocolSpec>().unwrap_err().to_string();

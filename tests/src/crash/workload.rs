@@ -4,8 +4,7 @@ use std::io::ErrorKind;
 
 use namiki::faults;
 use namiki::{
-    Database, Error, LockRelease, LogError, LogStyle, Session, Table, Ticket, Transaction, View,
-    WorkerId,
+    Database, Error, LockRelease, LogError, Session, Table, Ticket, Transaction, View, WorkerId,
 };
 use namiki_platform::disk::SimDisk;
 use namiki_platform::seeded_random::Random;
@@ -125,7 +124,7 @@ impl<K: Numbered> Worker<K> {
         self.open = None;
         let (extra, flusher) = (&self.extra, &self.flusher);
         let large = self.clients.large;
-        let operations = self.db.spec().style() == Some(LogStyle::Operations);
+        let operations = self.db.spec().logs_operations();
         let ended = self.session.try_transact_async(|tx| {
             if random.chance(0.15) {
                 return read_only(tx, tables, random, &mut done);

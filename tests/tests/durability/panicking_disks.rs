@@ -12,8 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use namiki::{
-    Database, Error, LogError, LogStyle, Prepare, ProtocolSpec, Session, Table, Transaction,
-    WorkerId,
+    Database, Error, LogError, Prepare, ProtocolSpec, Session, Table, Transaction, WorkerId,
 };
 use namiki_platform::disk::SimDisk;
 use namiki_platform::disk::sim::{Fault, Loss, Step};
@@ -360,7 +359,7 @@ const LONG: [(&str, Long); 6] = [
 /// Paper: pwal §5.5: a rollback logs what it undoes, and needs the disk for that.
 #[test]
 fn a_panic_in_a_transaction_leaves_nothing_of_it() {
-    let logs_operations = |spec: &ProtocolSpec| spec.style() == Some(LogStyle::Operations);
+    let logs_operations = |spec: &ProtocolSpec| spec.logs_operations();
     for spec in ProtocolSpec::all_durable()
         .into_iter()
         .filter(logs_operations)

@@ -44,8 +44,8 @@ use std::time::Duration;
 use goldenscript::{Command, Context, Runner};
 use namiki::files::{Changes, Image, Manifest, Operation};
 use namiki::{
-    Database, Direction, LogStyle, ProtocolSpec, RecordFormat, Savepoint, Table, Transaction,
-    WaitPolicy, WorkerId,
+    Database, Direction, ProtocolSpec, RecordFormat, Savepoint, Table, Transaction, WaitPolicy,
+    WorkerId,
 };
 use namiki_log::StreamReader;
 use namiki_platform::disk::sim::Loss;
@@ -262,7 +262,7 @@ impl Opened {
         let mut records = Vec::new();
         while let Some(frame) = stream.next_frame()? {
             for record in frame.records() {
-                let mut line = if self.db.spec().style() == Some(LogStyle::Operations) {
+                let mut line = if self.db.spec().logs_operations() {
                     format!("{} {}", record.lsn.0, operation(record.payload)?)
                 } else {
                     let changes = Changes::new(record.payload);
@@ -401,6 +401,11 @@ fn scripted_silo() {
 #[test]
 fn scripted_operation_logging() {
     run(specs(["S2PL(NLR)+PWAL(1)+ARIES"]), "operation_logging");
+}
+
+#[test]
+fn scripted_logged_reads() {
+    run(specs(["S2PL(NLR)+PWAL(1)+ARIES(reads)"]), "logged_reads");
 }
 
 #[test]

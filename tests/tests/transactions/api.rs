@@ -11,9 +11,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use namiki::{
-    ConcurrencyControl, Conflict, Database, Error, LogStyle, ProtocolSpec, Table, WorkerId,
-};
+use namiki::{ConcurrencyControl, Conflict, Database, Error, ProtocolSpec, Table, WorkerId};
 use namiki_platform::disk::{Disk, SimDisk};
 use namiki_platform::seeded_random::Random;
 
@@ -173,7 +171,7 @@ fn an_open_transaction_moves_between_threads_without_blocking() {
         assert_eq!(tx.get(&table, &1).unwrap(), Some(1));
         tx.put(&table, &2, &2).unwrap();
         // An idle transaction holds no locks for blind writes, unless writes are applied at once.
-        if db.spec().style() != Some(LogStyle::Operations) {
+        if !db.spec().logs_operations() {
             db.transact(|tx| tx.put(&table, &2, &9)).unwrap();
         }
         let (moved, numbers) = (tx, table.clone());

@@ -9,8 +9,8 @@ use std::num::NonZeroU16;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use namiki::{
-    Builder, Database, Error, LogStyle, ProtocolSpec, RecordFormat, Session, Table, TreeKind,
-    WaitPolicy, WorkerId,
+    Builder, Database, Error, ProtocolSpec, RecordFormat, Session, Table, TreeKind, WaitPolicy,
+    WorkerId,
 };
 use namiki_platform::disk::SimDisk;
 use namiki_platform::disk::sim::Loss;
@@ -21,8 +21,7 @@ type Texts = Table<u64, str>;
 
 fn specs() -> Vec<ProtocolSpec> {
     let all = ProtocolSpec::all_durable().into_iter();
-    all.filter(|spec| spec.style() == Some(LogStyle::Operations))
-        .collect()
+    all.filter(|spec| spec.logs_operations()).collect()
 }
 
 /// Two streams with buffers of 4 KiB, and only the test's thread: nothing is written in the

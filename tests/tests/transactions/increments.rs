@@ -5,7 +5,7 @@ use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::time::Duration;
 
-use namiki::{Database, Error, LogStyle, ProtocolSpec, Table};
+use namiki::{Database, Error, ProtocolSpec, Table};
 use namiki_platform::disk::{Disk, SimDisk};
 use namiki_tests::on_another_thread::on_another_thread;
 use namiki_tests::tested_specs::with_and_without_log;
@@ -77,7 +77,7 @@ fn increments_of_one_key_do_not_conflict() {
             inner.flush()
         };
         // Where increments are applied at once, the other one would wait.
-        let at_once = db.spec().style() == Some(LogStyle::Operations);
+        let at_once = db.spec().logs_operations();
         outer
             .try_transact_async(|tx| {
                 tx.add(table, &1, 1)?;
@@ -134,7 +134,7 @@ fn sums_come_back_after_a_crash() {
 #[test]
 fn a_sum_that_is_taken_back_or_overwritten_fails_nothing() {
     each_spec(|db, table| {
-        if db.spec().style() == Some(LogStyle::Operations) {
+        if db.spec().logs_operations() {
             return;
         }
         db.transact(|tx| {

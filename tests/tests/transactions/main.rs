@@ -11,6 +11,7 @@ mod full_tables;
 mod increments;
 mod indexes;
 mod integrity_constraints;
+mod logged_reads;
 mod nested_transactions;
 mod table_creation;
 mod transaction_bodies;

@@ -13,9 +13,7 @@ use std::sync::Arc;
 
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, ValueEnum};
-use namiki::{
-    Builder, Database, LogStyle, Logging, ProtocolSpec, RecoveryReport, ReplayOrder, TreeKind,
-};
+use namiki::{Builder, Database, Logging, ProtocolSpec, RecoveryReport, ReplayOrder, TreeKind};
 use namiki_platform::clock::Stopwatch;
 use namiki_platform::disk::{DirectDisk, Disk, SyncedDisk, open_best};
 use namiki_platform::machine::{Machine, resident_bytes};
@@ -152,9 +150,10 @@ impl Replay {
     fn of(spec: ProtocolSpec, orders: &[Order]) -> Vec<Self> {
         let mut all = Vec::new();
         for &order in orders {
-            let replay = match spec.style() {
-                Some(LogStyle::Operations) => Self::Aries,
-                _ => Self::Commits(order),
+            let replay = if spec.logs_operations() {
+                Self::Aries
+            } else {
+                Self::Commits(order)
             };
             if !all.contains(&replay) {
                 all.push(replay);

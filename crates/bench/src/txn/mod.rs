@@ -98,7 +98,8 @@ Workloads, all over one table of --records records chosen by Zipf's law:
 
 Protocols: TT, SILO or S2PL, each with (NLR), (ELR) or (EPOCH), and +PWAL(n), +PWAL(auto), +SWAL(n) or +NOLOG; S2PL
 also logs operations, with +ARIES behind: for example TT(NLR)+PWAL(1), SILO(ELR)+PWAL(16), TT(EPOCH)+PWAL(auto),
-TT(ELR)+SWAL(16), S2PL(NLR)+PWAL(16)+ARIES.
+TT(ELR)+SWAL(16), S2PL(NLR)+PWAL(16)+ARIES. With +ARIES(reads), transactions that only read log their begin and end, too,
+and are durable when the end is.
 
 Keys of 8 bytes are the numbers of the records, side by side (dense), or numbers anywhere (sparse). In
 longer keys those 8 bytes come first and the rest differs too (random-head), or come last after the same

@@ -26,7 +26,7 @@ use crate::concurrency::contention::task_timer::TaskTimer;
 use crate::concurrency::lock::LockWaitList;
 use crate::error::Error;
 use crate::events;
-use crate::protocol_spec::{LockRelease, LogStyle, Logging, ProtocolSpec, WaitPolicy};
+use crate::protocol_spec::{LockRelease, ProtocolSpec, WaitPolicy};
 use crate::storage::free_large_buffers::free_if_large;
 use crate::storage::record::{RecordRef, VALUE_BYTES_MAX};
 use crate::table::raw_table::{Owner, RawTable, TableId};
@@ -396,13 +396,9 @@ impl Engine {
     }
 
     fn next_operation(&self) -> Option<Lsn> {
-        let Logging::Log {
-            style: LogStyle::Operations,
-            ..
-        } = self.spec.logging
-        else {
+        if !self.spec.logs_operations() {
             return None;
-        };
+        }
         Some(self.log.as_ref()?.last_drawn().next())
     }
 

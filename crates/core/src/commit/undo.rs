@@ -123,8 +123,14 @@ impl UndoList {
         }
     }
 
-    /// Logs that the transaction begins.
-    fn begin<H: GroupResource>(&mut self, log: &OperationLog<'_, H>) -> Result<Lsn, LogError> {
+    /// Logs that the transaction begins. It has logged nothing so far.
+    ///
+    /// # Errors
+    /// Those of the log.
+    pub(crate) fn begin<H: GroupResource>(
+        &mut self,
+        log: &OperationLog<'_, H>,
+    ) -> Result<Lsn, LogError> {
         if let Some(mark) = &self.mark {
             mark.begin(log.lower_bound());
         }

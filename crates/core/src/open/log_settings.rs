@@ -133,11 +133,13 @@ impl Builder {
         };
         let sequencer = match (cut, style) {
             (CutRule::Stamp | CutRule::Epoch, LogStyle::Redo) => SequencerKind::None,
-            (CutRule::Lsn, _) | (_, LogStyle::Operations) => self.testing.sequencer,
+            (CutRule::Lsn, _) | (_, LogStyle::Operations | LogStyle::OperationsAndReads) => {
+                self.testing.sequencer
+            }
         };
         let records = match style {
             LogStyle::Redo => Records::Commits,
-            LogStyle::Operations => Records::Operations,
+            LogStyle::Operations | LogStyle::OperationsAndReads => Records::Operations,
         };
         let config = LogConfig {
             layout,

@@ -1,7 +1,7 @@
 //! In-place changes: where operations are logged one by one, a write is locked, logged and made in
 //! the record at once, and undone if the transaction does not commit.
 //!
-//! Paper: pwal §5.3, §5.5
+//! Paper: pwal §5.3, §5.5, §6.3.1
 
 use super::Transaction;
 use crate::commit::commit_path::not_appended;
@@ -38,6 +38,21 @@ impl Transaction {
         let Change { table, key, value } = self.access_set.change(write);
         let changed = undo_list.change(&log, uncommitted, write.record, table, key, value);
         changed.map_err(|error| self.doom(not_appended(error)))
+    }
+
+    /// Logs that the transaction begins, before its first lock: it is logged even if it only reads.
+    ///
+    /// # Errors
+    /// Those of the log. The transaction cannot commit then.
+    #[cold]
+    pub(super) fn log_begin(&mut self) -> Result<(), Error> {
+        let Some((log, _, undo_list)) = self.resources.operation_log() else {
+            return Ok(());
+        };
+        let begun = undo_list.begin(&log);
+        begun
+            .map(drop)
+            .map_err(|error| self.doom(not_appended(error)))
     }
 
     /// Undoes all but the first `kept` changes.

@@ -38,7 +38,7 @@ use crate::commit::ticket::{self, Ticket};
 use crate::concurrency::cc::{CcProtocol, Checks, NoFaults, with_protocol};
 use crate::concurrency::contention::retry_state::{Backoff, RetryState};
 use crate::error::Error;
-use crate::protocol_spec::{ConcurrencyControl, LockRelease, LogStyle, WaitPolicy};
+use crate::protocol_spec::{ConcurrencyControl, LockRelease, WaitPolicy};
 use crate::storage::free_large_buffers::{Sizes, free_if_large};
 #[cfg(test)]
 use crate::storage::record::RecordRef;
@@ -74,6 +74,8 @@ pub struct Transaction {
     lookup_cache: LookupCache,
     /// Records are changed before the commit.
     in_place: bool,
+    /// It is logged even if it only reads.
+    logs_reads: bool,
     /// Admission and commit priority were checked before the first lock.
     asked_for_permit: bool,
     doom: Doom,
@@ -112,7 +114,8 @@ impl Transaction {
         Self {
             value_bytes_max: engine.value_bytes_max(worker),
             concurrency: engine.spec.concurrency,
-            in_place: engine.spec.style() == Some(LogStyle::Operations),
+            in_place: engine.spec.logs_operations(),
+            logs_reads: engine.spec.logs_reads(),
             resources: TxnResources::new(engine, worker, slot),
             access_set,
             value: Vec::new(),

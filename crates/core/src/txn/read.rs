@@ -151,6 +151,9 @@ impl Transaction {
             if engine.admission.is_limited() {
                 held.permit = Some(engine.admission.acquire());
             }
+            if self.logs_reads {
+                self.log_begin()?;
+            }
         }
         Ok(())
     }

@@ -17,8 +17,9 @@
 //! on a wait while reading, as its text says (§3.2.2): only these can be part of a deadlock, and a
 //! failed validation gains nothing from freeing locks, since it does not wait.
 //!
-//! A commit that has no writes is not logged. Under early release it may have read what is not
-//! durable yet, so it too waits for everything logged so far.
+//! A commit that has no writes is not logged (except under `+ARIES(reads)`, an experiment, where it
+//! takes the whole path). Under early release it may have read what is not durable yet, so it too
+//! waits for everything logged so far.
 //!
 //! Release by epochs ([`EpochEarly`]) is early release without the LSN: a commit waits for its epoch,
 //! unless it is *independent*, that is has read nothing that is not durable (`read_durability.rs`).
@@ -109,7 +110,7 @@ pub(crate) fn commit<P: CcProtocol, R: Release, C: Checks>(
     access_set: &mut AccessSet,
     held: &mut HeldResources,
 ) -> Result<Committed, Error> {
-    if access_set.writes.is_empty() {
+    if access_set.writes.is_empty() && !is_logged_without_writes(engine, held) {
         return commit_read_only::<P, R, C>(engine, access_set);
     }
     if engine.read_only {
@@ -274,6 +275,11 @@ pub(crate) fn commit_read_only<P: CcProtocol, R: Release, C: Checks>(
         _ => Awaits::Nothing,
     };
     Ok(Committed { stamp, awaits })
+}
+
+/// Whether a transaction without writes has logged its begin, and so is to log its end.
+fn is_logged_without_writes(engine: &Engine, held: &HeldResources) -> bool {
+    engine.spec.logs_reads() && held.undo_list.end().is_some()
 }
 
 #[cold]

@@ -114,7 +114,7 @@ struct History<'a, 't> {
 }
 
 impl History<'_, '_> {
-    /// Redoes one logged operation. Returns whether a transaction has committed.
+    /// Redoes one logged operation. Returns whether a transaction with changes has committed.
     fn redo(&mut self, log_record: &LogRecord<'_>) -> Result<bool, OpenError> {
         if RestorePoint::decode(log_record.payload).is_some() {
             return Ok(false);
@@ -159,13 +159,15 @@ impl History<'_, '_> {
         };
         match self.table.follow(lsn, &operation, kept).map_err(broken)? {
             Followed::Committed(steps) => {
+                // A logged transaction that only read has none.
+                let has_changed = !steps.is_empty();
                 for record in steps.into_iter().filter_map(|step| step.record) {
                     self.tables.stamp(record, log_record.stamp);
                     // It had the lock until now, so it is the owner, and earlier changes are never
                     // undone.
                     self.owners.remove(&record);
                 }
-                Ok(true)
+                Ok(has_changed)
             }
             _ => Ok(false),
         }
@@ -349,6 +351,7 @@ mod tests {
             let told = redo(5, payload).unwrap_err().to_string();
             assert!(told.contains(why) && told.contains("lsn 5"), "{told}");
         }
-        assert!(redo(6, &encoded(Operation::End { xid: Lsn(1) })).unwrap());
+        // It has changed nothing.
+        assert!(!redo(6, &encoded(Operation::End { xid: Lsn(1) })).unwrap());
     }
 }

@@ -91,6 +91,10 @@ impl Winners<'_, '_> {
         };
         let is_in_image = stamp <= self.image_stamp;
         let followed = self.table.follow(lsn, &operation, kept).map_err(broken)?;
+        if matches!(&followed, Followed::Committed(changes) if changes.is_empty()) {
+            // A logged transaction that only read.
+            return Ok(false);
+        }
         if matches!(operation, Operation::End { .. }) && self.info.is_beyond(stamp) {
             self.beyond += 1;
             return Ok(false);
