@@ -4,7 +4,7 @@
 //! added up in counters and histograms.
 #![expect(
     unsafe_code,
-    reason = "the instruction that orders execution, the processor time"
+    reason = "the instruction that orders execution, the processor time, the waits of threads"
 )]
 
 use std::hint::{black_box, spin_loop};
@@ -49,6 +49,22 @@ pub fn thread_cpu_ns() -> u64 {
         return 0;
     }
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// How often threads of this process have given up their processor to wait: for a device, a lock, or
+/// work.
+///
+/// # Errors
+/// The error of the operating system.
+pub fn process_waits() -> io::Result<u64> {
+    // SAFETY: the structure has integers alone, for which zeros are valid.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: `usage` is ours to write to for the length of the call.
+    let result = unsafe { libc::getrusage(libc::RUSAGE_SELF, &raw mut usage) };
+    if result != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(usage.ru_nvcsw as u64)
 }
 
 /// A duration in nanoseconds; the largest number if it does not fit.

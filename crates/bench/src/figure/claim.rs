@@ -1,5 +1,6 @@
 //! The papers' sentences about a figure, as statements that its medians can confirm or refute.
 
+use super::cost_model::CostModel;
 use super::counted_explanation::Reason;
 use super::measure::Measure;
 use super::run_row::Count;
@@ -23,6 +24,8 @@ pub(crate) struct Claim {
     /// The known reason for a failure, given if the counts of the run show it. Otherwise the figure
     /// reports by how much the runs differ, or that no reason is known.
     pub(crate) why_not: Option<Reason>,
+    /// If the claim fails, and no such reason is seen: counts that may add up to the values.
+    pub(crate) cost_model: Option<CostModel>,
 }
 
 impl Claim {
@@ -34,7 +37,12 @@ impl Claim {
         statements: &'static [Statement],
         terms: Terms,
     ) -> Self {
-        let Terms(cores_min, beside, why_not) = terms;
+        let Terms {
+            cores_min,
+            beside,
+            why_not,
+            cost_model,
+        } = terms;
         Self {
             section,
             sentence,
@@ -44,6 +52,7 @@ impl Claim {
             value: None,
             beside,
             why_not,
+            cost_model,
         }
     }
 
@@ -71,24 +80,45 @@ impl Claim {
     }
 }
 
-/// The fields that claims of a figure share: `cores_min`, `beside` and `why_not`.
+/// The fields that claims of a figure share.
 #[derive(Clone, Copy)]
-pub(crate) struct Terms(u16, &'static [Count], Option<Reason>);
+pub(crate) struct Terms {
+    cores_min: u16,
+    beside: &'static [Count],
+    why_not: Option<Reason>,
+    cost_model: Option<CostModel>,
+}
 
 impl Terms {
     /// Any number of cores, these counts, and no known reason for a failure.
     pub(crate) const fn new(beside: &'static [Count]) -> Self {
-        Self(1, beside, None)
+        Self {
+            cores_min: 1,
+            beside,
+            why_not: None,
+            cost_model: None,
+        }
     }
 
     /// The same for this number of cores or more.
     pub(crate) const fn cores(self, cores_min: u16) -> Self {
-        Self(cores_min, self.1, self.2)
+        Self { cores_min, ..self }
     }
 
     /// The same with a reason for a failure.
     pub(crate) const fn unless(self, reason: Reason) -> Self {
-        Self(self.0, self.1, Some(reason))
+        Self {
+            why_not: Some(reason),
+            ..self
+        }
+    }
+
+    /// The same with counts that may add up to the values, if the claim fails.
+    pub(crate) const fn or_adds_up(self, model: CostModel) -> Self {
+        Self {
+            cost_model: Some(model),
+            ..self
+        }
     }
 }
 

@@ -13,6 +13,7 @@ mod catalogue;
 mod claim;
 mod cluster_points;
 mod command;
+mod cost_model;
 mod counted_explanation;
 mod definition;
 mod expected_interval;

@@ -35,6 +35,27 @@ pub(crate) struct Circumstances {
     pub(crate) unlike_paper: Option<String>,
 }
 
+#[cfg(test)]
+impl Circumstances {
+    /// Those of synthetic runs, two of each point, on this number of processors.
+    pub(crate) fn synthetic(cores: usize) -> Self {
+        let machine = Machine {
+            cores,
+            cpu: "one".to_owned(),
+            disk: "one".to_owned(),
+            kernel: "one".to_owned(),
+        };
+        Self {
+            machine,
+            device: "file".to_owned(),
+            length: "1 s a run".to_owned(),
+            repeat: 2,
+            command: "namiki-bench figure".to_owned(),
+            unlike_paper: None,
+        }
+    }
+}
+
 /// A measured figure.
 pub(crate) struct Outcome {
     pub(crate) figure: &'static Figure,
@@ -308,7 +329,7 @@ impl Outcome {
     }
 
     /// A paragraph on a claim that does not hold or is undecided: the distance of its runs from a
-    /// decision, and the reason for a failure, if the counts show it. If neither is known, the
+    /// decision, and the reason for a failure, if the counts show it or add up to it. If neither is known, the
     /// paragraph reports that.
     pub(crate) fn why_not(&self, claim: &Claim, judged: &Judged) -> Option<String> {
         if !matches!(judged.verdict, Verdict::DoesNotHold | Verdict::Undecided) {
@@ -318,6 +339,7 @@ impl Outcome {
         let known = claim.why_not.as_ref().filter(|_| !judged.as_claimed);
         let known = known.filter(|it| self.shows(claim, it));
         let known = known.map(|reason| reason.text.to_owned());
+        let known = known.or_else(|| self.added_up(claim).filter(|_| !judged.as_claimed));
         let sentences: Vec<String> = [undecided, known].into_iter().flatten().collect();
         if sentences.is_empty() {
             return Some(NO_REASON.to_owned());
@@ -335,6 +357,15 @@ impl Outcome {
                 count: &|line, threads, count| self.count(line, threads, count),
             })
         })
+    }
+
+    /// Whether counts add up to the values of a line, in words.
+    fn added_up(&self, claim: &Claim) -> Option<String> {
+        let model = claim.cost_model.as_ref()?;
+        let places = self.points.threads().into_iter();
+        let places = places.map(|place| self.runs_at(model.line, place).collect());
+        let cores = self.circumstances.machine.cores;
+        Some(model.text(&places.collect::<Vec<_>>(), cores))
     }
 
     /// The number of threads of the claim's first statement.

@@ -141,6 +141,8 @@ impl QueryPoint {
             reads: Some(row.reads),
             distinct_pages: Some(row.distinct_pages),
             merged_faults: Some(row.merged_faults),
+            polls: Some(row.polls),
+            wake_ups: Some(row.wake_ups),
             iops: row.iops,
             cpu_us_per_io: row.cpu_us_per_io,
             cpu_percent: row.cpu_percent,

@@ -50,6 +50,10 @@ pub(crate) struct RunRow {
     pub(crate) reads: Option<u64>,
     pub(crate) distinct_pages: Option<u64>,
     pub(crate) merged_faults: Option<u64>,
+    /// Calls that submitted reads or asked for their completions.
+    pub(crate) polls: Option<u64>,
+    /// How often threads of the process were woken after a wait.
+    pub(crate) wake_ups: Option<u64>,
     pub(crate) iops: Option<f64>,
     pub(crate) cpu_us_per_io: Option<f64>,
     pub(crate) cpu_percent: Option<f64>,
@@ -238,6 +242,10 @@ pub(crate) enum Count {
     Reads,
     DistinctPages,
     MergedFaults,
+    /// Calls that submitted reads or asked for their completions.
+    Polls,
+    /// How often threads of the process were woken after a wait.
+    WakeUps,
     Iops,
     CpuUsPerIo,
     CpuPercent,
@@ -281,6 +289,8 @@ impl Count {
         (Self::MergedFaults, "merged_faults", |run| {
             whole(run.merged_faults)
         }),
+        (Self::Polls, "polls", |run| whole(run.polls)),
+        (Self::WakeUps, "wake_ups", |run| whole(run.wake_ups)),
         (Self::Iops, "iops", |run| run.iops),
         (Self::CpuUsPerIo, "cpu_us_per_io", |run| run.cpu_us_per_io),
         (Self::CpuPercent, "cpu_percent", |run| run.cpu_percent),

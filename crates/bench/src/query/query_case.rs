@@ -245,6 +245,8 @@ impl QueryCase {
             pages: counters.pages,
             distinct_pages: statistics.distinct_pages,
             merged_faults: counters.merged_faults,
+            polls: statistics.turns,
+            wake_ups: ran.wake_ups,
             reads_per_turn: quotient(reads, statistics.turns as f64),
             reads_per_turn_bare: limit.per_turn_bare,
             tasks_made: counters.tasks,

@@ -15,7 +15,7 @@ use namiki_exec::plan::Plan;
 use namiki_exec::{
     Degree, ExecError, Executor, Explanation, Mode, Options, Rows, Statistics, naive,
 };
-use namiki_platform::clock::process_cpu_ns;
+use namiki_platform::clock::{process_cpu_ns, process_waits};
 
 use super::answer::{Answer, AnswerSum};
 use super::logical_plan::sequential_plan;
@@ -67,6 +67,8 @@ pub(crate) struct QueryRun {
     pub(crate) seconds: f64,
     /// Processor time of the whole process.
     pub(crate) cpu_ns: u64,
+    /// How often threads of the process were woken after a wait.
+    pub(crate) wake_ups: u64,
     /// The executed plan, with every choice made.
     pub(crate) explanation: Explanation,
 }
@@ -205,18 +207,20 @@ impl QuerySession {
         interrupt::check()?;
         let run = || {
             let cpu_ns = || process_cpu_ns().map_err(BenchError::system("ask for processor time"));
-            let before_ns = cpu_ns()?;
+            let waits = || process_waits().map_err(BenchError::system("ask for waits of threads"));
+            let (before_ns, waits_before) = (cpu_ns()?, waits()?);
             let began = Instant::now();
             let mut rows = executor.run(plan, &self.directory.tables, &how.options())?;
             let answer = take_all(plan, &mut rows)?;
             let seconds = began.elapsed().as_secs_f64();
-            let cpu_ns = cpu_ns()? - before_ns;
+            let (cpu_ns, wake_ups) = (cpu_ns()? - before_ns, waits()? - waits_before);
             let statistics = rows.statistics();
             Ok(QueryRun {
                 answer,
                 statistics,
                 seconds,
                 cpu_ns,
+                wake_ups,
                 explanation: rows.explain(),
             })
         };

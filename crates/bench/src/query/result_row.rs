@@ -58,6 +58,10 @@ pub(crate) struct QueryRow<'a> {
     pub(crate) pages: u64,
     pub(crate) distinct_pages: u64,
     pub(crate) merged_faults: u64,
+    /// Calls that submitted reads or asked for their completions.
+    pub(crate) polls: u64,
+    /// How often threads of the process were woken after a wait.
+    pub(crate) wake_ups: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) reads_per_turn: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -79,6 +79,9 @@ mod tests {
                     };
                     assert!(all_known, "{}: {statement:?}", figure.slug());
                 }
+                if let Some(model) = &claim.cost_model {
+                    assert!(known(&[model.line]), "{}: {model:?}", figure.slug());
+                }
                 for seen in claim.why_not.iter().flat_map(|reason| reason.seen) {
                     let all_known = match *seen {
                         Seen::Threads(_) | Seen::FewMetLocks => true,

@@ -56,20 +56,7 @@ fn measured(
             }
         }
     }
-    let circumstances = Circumstances {
-        machine: Machine {
-            cores: 256,
-            cpu: "one".to_owned(),
-            disk: "one".to_owned(),
-            kernel: "one".to_owned(),
-        },
-        device: "file".to_owned(),
-        length: "100000 transactions".to_owned(),
-        repeat: 2,
-        command: "namiki-bench figure".to_owned(),
-        unlike_paper: None,
-    };
-    Outcome::of(figure, circumstances, &runs)
+    Outcome::of(figure, Circumstances::synthetic(256), &runs)
 }
 
 /// Orders that the papers do not claim, and runs that differ by more than their medians.

@@ -3,8 +3,6 @@
 
 use std::collections::BTreeSet;
 
-use namiki_platform::machine::Machine;
-
 use super::super::super::judge::Verdict;
 use super::super::super::outcome::{Circumstances, Outcome};
 use super::super::super::run_row::RunRow;
@@ -68,20 +66,7 @@ fn outcome((changed, factor): Curve) -> Outcome {
             }
         }
     }
-    let circumstances = Circumstances {
-        machine: Machine {
-            cores: 2,
-            cpu: "one".to_owned(),
-            disk: "one".to_owned(),
-            kernel: "one".to_owned(),
-        },
-        device: "file".to_owned(),
-        length: "1 s a run".to_owned(),
-        repeat: 2,
-        command: "namiki-bench figure".to_owned(),
-        unlike_paper: None,
-    };
-    Outcome::of(&WRITES, circumstances, &runs)
+    Outcome::of(&WRITES, Circumstances::synthetic(2), &runs)
 }
 
 #[test]

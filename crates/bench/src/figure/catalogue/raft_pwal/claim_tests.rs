@@ -1,8 +1,6 @@
 //! The claims, judged by synthetic runs: the paper's numbers, and numbers as measured on few
 //! processors.
 
-use namiki_platform::machine::Machine;
-
 use super::super::super::judge::Verdict;
 use super::super::super::outcome::{Circumstances, Outcome};
 use super::super::super::run_row::RunRow;
@@ -34,20 +32,7 @@ fn outcome(number: u16, curves: &[Curve], cores: usize, more: &RunRow) -> Outcom
             }
         }
     }
-    let circumstances = Circumstances {
-        machine: Machine {
-            cores,
-            cpu: "one".to_owned(),
-            disk: "one".to_owned(),
-            kernel: "one".to_owned(),
-        },
-        device: "file".to_owned(),
-        length: "3 s a run".to_owned(),
-        repeat: 2,
-        command: "namiki-bench figure".to_owned(),
-        unlike_paper: None,
-    };
-    Outcome::of(figure, circumstances, &runs)
+    Outcome::of(figure, Circumstances::synthetic(cores), &runs)
 }
 
 const PAPER_TPS: &[Curve] = &[
