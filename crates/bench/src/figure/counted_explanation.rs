@@ -28,11 +28,6 @@ pub(crate) enum Seen {
         line: &'static str,
         than: &'static str,
     },
-    /// The count of these lines is zero.
-    Zero {
-        count: Count,
-        lines: &'static [&'static str],
-    },
     /// The count of each of these lines has at least this value.
     Many {
         count: Count,
@@ -74,7 +69,6 @@ impl Seen {
             Self::Less { count, line, than } => at(line, count)
                 .zip(at(than, count))
                 .is_some_and(|(less, more)| less < more),
-            Self::Zero { count, lines } => lines.iter().all(|line| at(line, count) == Some(0.0)),
             Self::Many {
                 count,
                 lines,
@@ -129,10 +123,6 @@ mod tests {
             line,
             than,
         };
-        let zero = Seen::Zero {
-            count: Count::Flushes,
-            lines: &["a", "b"],
-        };
         let steady = Seen::Steady {
             count: Count::Flushes,
             line: "a",
@@ -149,8 +139,6 @@ mod tests {
         assert!(!is_seen(Seen::FewMetLocks, 11.0, flat, 2));
         assert!(is_seen(less("a", "b"), 0.0, flat, 2));
         assert!(!is_seen(less("b", "a"), 0.0, flat, 2));
-        assert!(!is_seen(zero, 0.0, flat, 2));
-        assert!(is_seen(zero, 0.0, |_| 0.0, 2));
         assert!(is_seen(many(7.0), 0.0, flat, 2));
         assert!(!is_seen(many(7.5), 0.0, flat, 2));
         assert!(is_seen(steady, 0.0, flat, 2));
@@ -165,10 +153,6 @@ mod tests {
                 count: Count::CasMisses,
                 line: "a",
                 than: "b",
-            },
-            Seen::Zero {
-                count: Count::CasMisses,
-                lines: &["a"],
             },
             Seen::Many {
                 count: Count::CasMisses,

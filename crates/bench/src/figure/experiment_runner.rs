@@ -753,13 +753,13 @@ mod tests {
         let points = args(&[])
             .points(both[0].experiment, &both, 2, &none)
             .unwrap();
-        assert_eq!(points.len(), 6 * 5);
-        let first: Vec<u16> = points[..7].iter().map(|point| point.threads).collect();
-        assert_eq!(first, [1, 1, 1, 1, 1, 1, 2]);
+        assert_eq!(points.len(), 8 * 5);
+        let first: Vec<u16> = points[..9].iter().map(|point| point.threads).collect();
+        assert_eq!(first, [1, 1, 1, 1, 1, 1, 1, 1, 2]);
         let alone = args(&[])
             .points(both[0].experiment, &both[1..], 2, &none)
             .unwrap();
-        assert_eq!(alone.len(), 3 * 5);
+        assert_eq!(alone.len(), 4 * 5);
     }
 
     #[test]

@@ -38,7 +38,7 @@ const SECONDS_MIN: f64 = 0.2;
 const SECONDS_MAX: f64 = 2.0;
 const SECONDS_STEP: f64 = 0.05;
 /// Seconds to load a run's records or keys and to check its results, before any has been run.
-const SETUP: f64 = 1.2;
+const SETUP: f64 = 1.1;
 /// Seconds of a query, of a cluster with its start, and of a run with a number of transactions.
 const OF_QUERY: f64 = 3.0;
 const OF_CLUSTER: f64 = 8.0;

@@ -86,7 +86,7 @@ mod tests {
                     let all_known = match *seen {
                         Seen::Threads(_) | Seen::FewMetLocks => true,
                         Seen::Less { line, than, .. } => known(&[line, than]),
-                        Seen::Zero { lines, .. } | Seen::Many { lines, .. } => known(lines),
+                        Seen::Many { lines, .. } => known(lines),
                         Seen::Steady { line, .. } => known(&[line]),
                     };
                     assert!(all_known, "{}: {seen:?}", figure.slug());
