@@ -4,9 +4,8 @@
 //!
 //! The fit has no constant: any cost could hide in it.
 
-use super::medians::short;
 use super::run_row::{Count, RunRow};
-use crate::result_writer::median;
+use crate::result_writer::{median, number_text};
 
 /// With fewer points than costs and these, a fit is good whatever the points are.
 const POINTS_BESIDE_COSTS: usize = 2;
@@ -114,15 +113,15 @@ impl CostModel {
                 Some(fit) if fit.r_squared >= EXPLAINS => {
                     let costs = fit.costs.iter().zip(*set);
                     let costs: Vec<String> = costs
-                        .map(|(cost, of)| format!("{} µs for each {}", short(*cost), of.one))
+                        .map(|(cost, of)| format!("{} µs for each {}", number_text(*cost), of.one))
                         .collect();
                     return format!(
                         "Counted {names} add up to the processor time: with {}, R² of a least-squares fit is {}.",
                         costs.join(", "),
-                        short(fit.r_squared)
+                        number_text(fit.r_squared)
                     );
                 }
-                Some(fit) => tried.push(format!("{} for {names}", short(fit.r_squared))),
+                Some(fit) => tried.push(format!("{} for {names}", number_text(fit.r_squared))),
                 None => tried.push(format!("no fit for {names}")),
             }
         }
@@ -230,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn too_few_points_and_missing_or_equal_counts_are_no_reason() {
+    fn few_points_and_missing_or_equal_counts_are_no_reason() {
         assert!(text(&runs(OF_WAKE_UPS)[..3]).starts_with("No count"));
         let changes: [fn(&mut RunRow); 2] =
             [|run| run.wake_ups = None, |run| run.wake_ups = run.reads];
