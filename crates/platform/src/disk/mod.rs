@@ -63,7 +63,8 @@ pub use unnamed_file::PROBE_FILES;
 /// is an alignment that satisfies every device's *address* requirement.
 pub const BUFFER_ALIGN_BYTES: usize = 4096;
 
-/// The unit that a power cut keeps or loses.
+/// The unit that a power cut keeps or loses on a device. Memory has shorter ones, those of its
+/// blocks.
 pub const SECTOR_BYTES: usize = 512;
 
 /// A place that holds files.
@@ -201,7 +202,7 @@ pub trait DiskFile: Send + Sync + Debug {
     /// Writes and returns when it is durable. `offset` and the length of `bytes` are multiples of
     /// [`DiskFile::block_bytes`], and `bytes` starts at a multiple of [`BUFFER_ALIGN_BYTES`]
     /// (an [`AlignedBuf`] does). A write that a power cut interrupts leaves any subset of its
-    /// 512-byte sectors.
+    /// 512-byte sectors, or of its blocks if they are shorter.
     ///
     /// # Errors
     /// `InvalidInput` for a misaligned or out-of-range write; the device's own otherwise, after
@@ -246,7 +247,7 @@ pub trait DiskFile: Send + Sync + Debug {
     /// The file's length, as created.
     fn len_bytes(&self) -> u64;
 
-    /// The unit of offsets and lengths: 512 or 4096.
+    /// The unit of offsets and lengths: 512 or 4096; of memory, 64 or more.
     fn block_bytes(&self) -> usize;
 
     /// The file of the operating system behind it, if reading that one is all that reading is: for

@@ -72,6 +72,29 @@ fn each_loss_takes_just_the_pending_sectors_that_it_names() {
 }
 
 #[test]
+fn a_crash_keeps_or_loses_single_short_blocks() {
+    let disk = SimDisk::new().with_blocks(64);
+    let file = disk.create(Path::new(A), SECTOR).unwrap();
+    disk.sync_dir(root()).unwrap();
+    assert_eq!(file.block_bytes(), 64);
+    let mut ones = AlignedBuf::zeroed(256);
+    ones.fill(1);
+    let before = disk.events();
+    file.write_durable(64, &ones).unwrap();
+    let under_way = before + 1;
+    assert_eq!(disk.pending_sectors(under_way), 4);
+    let left = |loss| {
+        let image = disk.crash_image(under_way, loss);
+        assert_eq!(image.open(Path::new(A)).unwrap().block_bytes(), 64);
+        let bytes = image.read(Path::new(A)).unwrap();
+        bytes.chunks(64).map(|it| it[0]).collect::<Vec<_>>()
+    };
+    assert_eq!(left(Loss::None), [0, 1, 1, 1, 1, 0, 0, 0]);
+    assert_eq!(left(Loss::Only(1)), [0, 1, 0, 1, 1, 0, 0, 0]);
+    assert_eq!(left(Loss::OnlyKept(3)), [0, 0, 0, 0, 1, 0, 0, 0]);
+}
+
+#[test]
 fn a_returned_write_survives_every_crash() {
     let (disk, file) = with_file(3);
     file.write_durable(SECTOR, &filled(1, 7)).unwrap();

@@ -3,7 +3,11 @@
 //! Files are mapped into memory and shared with the page cache, so what was written survives the
 //! death of the process (`kill -9`) but **not** a power cut: this disk is for experiments, where
 //! it takes the place of memory that keeps its contents. A write makes no system call and costs
-//! little more than its pause.
+//! little more than its pause. The files belong on a file system in memory (`/dev/shm`): a disk
+//! writes changed pages back now and then, and the next write to such a page takes a fault.
+//!
+//! Blocks are as long as a disk's unless [`DelayedDisk::with_blocks`] says otherwise: those of 64
+//! bytes are a line of a processor's cache, the least that memory writes.
 //!
 //! # Invariants
 //! - D1. A mapping covers its file exactly and the file never changes its length, so no access
@@ -16,6 +20,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
+use std::ops::RangeInclusive;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::ptr::NonNull;
@@ -31,17 +36,23 @@ use crate::clock::Pause;
 use crate::disk::append::AppendMode;
 use crate::disk::async_read::ImmediateReads;
 use crate::disk::unnamed_file;
-use crate::disk::{DiskFile, FramePool, ReadQueue};
+use crate::disk::{DiskFile, FramePool, ReadQueue, SECTOR_BYTES};
 
 /// A disk that is as fast as memory plus a fixed delay per write.
 #[derive(Clone, Copy, Debug)]
 pub struct DelayedDisk {
     pause: Pause,
+    block_bytes: usize,
 }
 
 impl DelayedDisk {
     /// The delay of the paper's experiments.
     pub const PAUSE_DEFAULT: Duration = Duration::from_nanos(50);
+    /// The blocks of a disk, the default.
+    pub const BLOCK_BYTES_DEFAULT: usize = SECTOR_BYTES;
+    /// The lengths that a block can have, all powers of two among them: from a line of a processor's
+    /// cache to the blocks of a disk.
+    pub const BLOCK_BYTES: RangeInclusive<usize> = 64..=SECTOR_BYTES;
 
     /// A disk that pauses for `pause` in each write. Calibrates the pause, which takes a few
     /// milliseconds.
@@ -49,6 +60,21 @@ impl DelayedDisk {
     pub fn new(pause: Duration) -> Self {
         Self {
             pause: Pause::calibrated(pause),
+            block_bytes: Self::BLOCK_BYTES_DEFAULT,
+        }
+    }
+
+    /// The same in blocks of this length: a short write then copies little more than its bytes.
+    ///
+    /// # Panics
+    /// If it is not one of [`DelayedDisk::BLOCK_BYTES`].
+    #[must_use]
+    pub fn with_blocks(self, block_bytes: usize) -> Self {
+        let is_known = Self::BLOCK_BYTES.contains(&block_bytes) && block_bytes.is_power_of_two();
+        assert!(is_known, "blocks of {block_bytes} bytes");
+        Self {
+            block_bytes,
+            ..self
         }
     }
 
@@ -79,7 +105,7 @@ impl FileBacked for DelayedDisk {
         Ok(Arc::new(DelayedFile {
             file,
             map,
-            pause: self.pause,
+            disk: *self,
         }))
     }
 
@@ -108,13 +134,14 @@ impl FileBacked for DelayedDisk {
 
 impl DelayedDisk {
     fn filled(&self, file: File, len_bytes: u64) -> io::Result<Arc<dyn DiskFile>> {
-        file_backed::fill_with_zeros(&file, len_bytes)?;
+        // Nothing is written through the file, so no write is saved by writing zeros now.
+        file_backed::reserve_zeros(&file, len_bytes)?;
         let map = Map::of(&file)?;
         map.populate();
         Ok(Arc::new(DelayedFile {
             file,
             map,
-            pause: self.pause,
+            disk: *self,
         }))
     }
 }
@@ -123,14 +150,14 @@ impl DelayedDisk {
 struct DelayedFile {
     file: File,
     map: Map,
-    pause: Pause,
+    disk: DelayedDisk,
 }
 
 impl DiskFile for DelayedFile {
     fn write_durable(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         file_backed::check_write(self, offset, bytes)?;
         self.map.write(offset as usize, bytes);
-        self.pause.wait();
+        self.disk.pause.wait();
         Ok(())
     }
 
@@ -149,7 +176,7 @@ impl DiskFile for DelayedFile {
     }
 
     fn block_bytes(&self) -> usize {
-        512
+        self.disk.block_bytes
     }
 
     fn os_file(&self) -> Option<BorrowedFd<'_>> {
@@ -201,8 +228,8 @@ impl Map {
         }
     }
 
-    /// Copies `bytes` to `offset`. Both are multiples of 512 and the range lies within the file,
-    /// established by `check_write`.
+    /// Copies `bytes` to `offset`. Both are multiples of a block's length and the range lies within
+    /// the file, established by `check_write`.
     fn write(&self, offset: usize, bytes: &[u8]) {
         const WORD: usize = size_of::<u64>();
         assert!(

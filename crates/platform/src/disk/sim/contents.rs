@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::cow_pages::Pages;
-use crate::disk::file_names;
+use crate::disk::{SECTOR_BYTES, file_names};
 
 /// A file, whatever its name is at the moment.
 pub(super) type FileId = u64;
@@ -31,13 +31,27 @@ impl NameChange {
 }
 
 /// Names and bytes; cheap to clone.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Contents {
     pub(super) dirs: BTreeSet<Arc<Path>>,
     pub(super) names: BTreeMap<Arc<Path>, FileId>,
     pub(super) bodies: BTreeMap<FileId, Pages>,
     /// Whether a sync of a directory makes no names durable but its own.
     pub(super) has_separate_dirs: bool,
+    /// The length of a block, which is also the unit that a crash keeps or loses.
+    pub(super) sector_bytes: usize,
+}
+
+impl Default for Contents {
+    fn default() -> Self {
+        Self {
+            dirs: BTreeSet::new(),
+            names: BTreeMap::new(),
+            bodies: BTreeMap::new(),
+            has_separate_dirs: false,
+            sector_bytes: SECTOR_BYTES,
+        }
+    }
 }
 
 impl Contents {

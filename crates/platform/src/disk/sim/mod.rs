@@ -27,7 +27,8 @@
 //! ```
 //!
 //! Its rules are harsher than a real disk's wherever real disks differ:
-//! - a write under way leaves any subset of its 512-byte sectors, and several can be under way;
+//! - a write under way leaves any subset of its sectors (of 512 bytes, or as long as shorter
+//!   blocks), and several can be under way;
 //! - a failed write may surface at any later crash, until it is overwritten;
 //! - names that were not synced are lost from some point on, in the order of their changes; on a
 //!   disk with separate directories, in the order of those of each directory.
@@ -119,6 +120,21 @@ impl SimDisk {
         Self::holding(Contents {
             has_separate_dirs: true,
             ..Contents::default()
+        })
+    }
+
+    /// The same disk, empty, in blocks of this length, as memory has them: a crash keeps or loses
+    /// each block of a write, instead of each sector of 512 bytes.
+    ///
+    /// # Panics
+    /// If the disk has been written to, or if blocks cannot be that long.
+    #[must_use]
+    pub fn with_blocks(self, block_bytes: usize) -> Self {
+        assert!(block_bytes.is_power_of_two() && (64..=SECTOR_BYTES).contains(&block_bytes));
+        assert_eq!(self.events(), 0, "it has been written to");
+        Self::holding(Contents {
+            sector_bytes: block_bytes,
+            ..self.0.base.clone()
         })
     }
 
@@ -357,9 +373,10 @@ impl SimDisk {
         };
         if let Some(seed) = failure.torn {
             let mut random = Random::seeded(seed);
-            for (number, sector) in bytes.chunks(SECTOR_BYTES).enumerate() {
+            let sector_bytes = state.live.sector_bytes;
+            for (number, sector) in bytes.chunks(sector_bytes).enumerate() {
                 if random.chance(0.5) {
-                    let at = offset + (number * SECTOR_BYTES) as u64;
+                    let at = offset + (number * sector_bytes) as u64;
                     state.live.write(file, at, sector);
                 }
             }
@@ -697,7 +714,7 @@ impl DiskFile for SimFile {
     }
 
     fn block_bytes(&self) -> usize {
-        SECTOR_BYTES
+        self.disk.0.base.sector_bytes
     }
 }
 

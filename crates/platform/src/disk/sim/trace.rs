@@ -20,7 +20,6 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::SECTOR_BYTES;
 use super::contents::{Contents, FileId, NameChange};
 use super::cow_pages::Pages;
 use crate::seeded_random::Random;
@@ -173,7 +172,11 @@ impl Frontier {
                 file,
                 offset,
                 bytes,
-            } => self.sectors.extend(sectors(*write, *file, *offset, bytes)),
+            } => {
+                let sector_bytes = self.durable.sector_bytes;
+                let begun = sectors(*write, (*file, *offset), bytes, sector_bytes);
+                self.sectors.extend(begun);
+            }
             Event::End(write) => self.end(*write),
             Event::Sync(file) => self.sync(*file),
             Event::Damage {
@@ -270,9 +273,9 @@ impl Frontier {
 
 fn sectors(
     write: WriteId,
-    file: FileId,
-    offset: u64,
+    (file, offset): (FileId, u64),
     bytes: &Arc<[u8]>,
+    sector_bytes: usize,
 ) -> impl Iterator<Item = PendingSector> {
     let mut start = 0;
     std::iter::from_fn(move || {
@@ -281,7 +284,7 @@ fn sectors(
         }
         let at = offset + start as u64;
         // An append need not begin at a sector boundary.
-        let sector = SECTOR_BYTES - (at % SECTOR_BYTES as u64) as usize;
+        let sector = sector_bytes - (at % sector_bytes as u64) as usize;
         let part = start..bytes.len().min(start + sector);
         start = part.end;
         Some(PendingSector {
