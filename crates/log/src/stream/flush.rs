@@ -7,12 +7,13 @@
 //! Paper: pwal §2.1, §2.2
 
 use std::num::NonZeroU32;
-use std::time::Instant;
 
+use namiki_platform::clock::nanoseconds;
 use namiki_platform::sync::MutexGuard;
 use namiki_platform::{Epoch, Lsn};
 
 use super::flush_batch::{FlushBatch, SubmittedBatch};
+use super::flush_timer::FlushTime;
 use super::group_policy::BatchCompleted;
 use super::state::{State, group_size_class};
 use super::{Stream, Ticket};
@@ -279,7 +280,7 @@ impl<H: GroupResource> Stream<H> {
             closed: self.close_epoch(),
             horizon: Lsn(0),
             wants_spare,
-            sealed_at: Instant::now(),
+            sealed_at: state.timer.begin(),
         };
         (batch, position)
     }
@@ -374,15 +375,15 @@ impl<H: GroupResource> Stream<H> {
         state.counters.frame_bytes += padded as u64;
         state.counters.commits += u64::from(frame.commits);
         state.counters.group_sizes[group_size_class(frame.commits)] += 1;
-        let at = Instant::now();
-        let completed = BatchCompleted {
-            at,
-            took: at.saturating_duration_since(sealed_at),
-            carried: frame.commits,
-            buffered: state.buffers.filling().commits,
-        };
-        state.counters.flush_ns += completed.took.as_nanos() as u64;
-        state.group_wait.completed(completed);
+        if let Some(FlushTime { at, took }) = state.timer.end(sealed_at) {
+            state.group_wait.completed(BatchCompleted {
+                at,
+                took,
+                carried: frame.commits,
+                buffered: state.buffers.filling().commits,
+            });
+        }
+        state.counters.flush_ns += nanoseconds(state.timer.counted());
         state.buffers.written(frame);
         // S7.
         self.pass_on_demand(state);

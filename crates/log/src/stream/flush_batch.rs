@@ -20,7 +20,7 @@ use crate::frame_position::FramePosition;
 
 /// A frame on its way to the device.
 pub(super) struct FlushBatch<H> {
-    pub(super) frame: Filling<H>,
+    pub(super) frame: Box<Filling<H>>,
     pub(super) padded: usize,
     pub(super) sequence: u64,
     /// The position of its frame.
@@ -30,7 +30,8 @@ pub(super) struct FlushBatch<H> {
     /// Everything hardened before it is written: LSNs below this, or epochs through it.
     pub(super) horizon: Lsn,
     pub(super) wants_spare: bool,
-    pub(super) sealed_at: Instant,
+    /// The time at which it was sealed, if it is timed.
+    pub(super) sealed_at: Option<Instant>,
 }
 
 /// An asynchronous flush that no thread attends to.

@@ -76,9 +76,16 @@ impl GroupWait {
         self.deadline = None;
     }
 
+    /// Whether the time of each batch decides something.
+    pub(super) fn needs_times(&self) -> bool {
+        self.group == Group::Auto
+    }
+
     /// A batch has completed.
     pub(super) fn completed(&mut self, batch: BatchCompleted) {
-        self.policy.completed(batch, self.wait_max);
+        if self.needs_times() {
+            self.policy.completed(batch, self.wait_max);
+        }
     }
 
     /// A waiter takes the deadline of `batch`, unless another one has it (G2).

@@ -17,7 +17,7 @@ use crate::horizon::lsn_horizon::IDLE;
 /// so that the buffer is written as it stands.
 pub(super) struct Filling<H> {
     /// Always at its full length; bytes from `used` on mean nothing. For an oversize frame whose
-    /// body is written already, only its first block.
+    /// body is written already, only its head.
     pub(super) buf: AlignedBuf,
     /// The block for the region's head, in a shared device.
     pub(super) head: Option<AlignedBuf>,
@@ -76,18 +76,18 @@ impl<H: GroupResource> Filling<H> {
     }
 }
 
-/// See the module.
+/// See the module. In boxes, because a flush moves a buffer several times.
 pub(super) struct Buffers<H> {
-    filling: Filling<H>,
+    filling: Box<Filling<H>>,
     /// The other buffer, while no batch has it (B1).
-    other: Option<Filling<H>>,
+    other: Option<Box<Filling<H>>>,
     /// The buffer that an oversize frame has replaced (B2).
-    replaced: Option<Filling<H>>,
+    replaced: Option<Box<Filling<H>>>,
 }
 
 impl<H: GroupResource> Buffers<H> {
     pub(super) fn new(buffers: [AlignedBuf; 2], region_block: Option<usize>) -> Self {
-        let [one, other] = buffers.map(|buf| Filling::new(buf, region_block));
+        let [one, other] = buffers.map(|buf| Box::new(Filling::new(buf, region_block)));
         Self {
             filling: one,
             other: Some(other),
@@ -108,7 +108,7 @@ impl<H: GroupResource> Buffers<H> {
 
     /// Takes what fills as the frame of a batch; the other buffer fills from now on. No batch is
     /// under way.
-    pub(super) fn seal(&mut self) -> Filling<H> {
+    pub(super) fn seal(&mut self) -> Box<Filling<H>> {
         let other = self.other.take();
         let other = other.expect("no batch is under way, so the other buffer is here (B1)");
         std::mem::replace(&mut self.filling, other)
@@ -116,11 +116,11 @@ impl<H: GroupResource> Buffers<H> {
 
     /// Puts an oversize frame into the place of the buffer that fills, which has no records (B2).
     pub(super) fn replace(&mut self, frame: Filling<H>) {
-        self.replaced = Some(std::mem::replace(&mut self.filling, frame));
+        self.replaced = Some(std::mem::replace(&mut self.filling, Box::new(frame)));
     }
 
     /// Takes back the frame of a batch that is written.
-    pub(super) fn written(&mut self, mut frame: Filling<H>) {
+    pub(super) fn written(&mut self, mut frame: Box<Filling<H>>) {
         match self.replaced.take() {
             // The memory of an oversize frame is freed.
             Some(buffer) => frame = buffer,
@@ -135,7 +135,7 @@ impl<H: GroupResource> Buffers<H> {
     }
 
     /// Takes back the frame of a batch whose write has failed (B3).
-    pub(super) fn failed(&mut self, frame: Filling<H>) {
+    pub(super) fn failed(&mut self, frame: Box<Filling<H>>) {
         self.other = Some(frame);
     }
 }

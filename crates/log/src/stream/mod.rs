@@ -16,6 +16,7 @@
 //! | `log_buffer.rs` | B: the two buffers, and the frame that takes the place of one |
 //! | `flush_batch.rs` | U: the batch under way, attended or not |
 //! | `group_wait.rs` | G: how long a group waits for more commits; `group_policy.rs` learns that |
+//! | `flush_timer.rs` | the time that flushes take |
 //! | `flush_waiters.rs` | threads that wait for a flush |
 //! | `progress.rs` | H: entries appended and hardened |
 //! | `task_demand.rs` | D: commits that tasks want |
@@ -50,6 +51,7 @@ mod append;
 mod epoch_marker;
 mod flush;
 mod flush_batch;
+mod flush_timer;
 mod flush_waiters;
 mod group_policy;
 mod group_wait;

@@ -5,6 +5,7 @@ use std::time::Instant;
 use namiki_platform::Stamp;
 
 use super::flush_batch::Batches;
+use super::flush_timer::FlushTimer;
 use super::group_wait::GroupWait;
 use super::log_buffer::Buffers;
 use crate::config::GroupResource;
@@ -37,6 +38,7 @@ pub(super) struct State<H> {
     pub(super) buffers: Buffers<H>,
     pub(super) batches: Batches<H>,
     pub(super) group_wait: GroupWait,
+    pub(super) timer: FlushTimer,
     /// A thread is about to append an oversize entry: no other is appended, and no epoch marker
     /// written (S8).
     pub(super) has_turn: bool,
@@ -56,6 +58,7 @@ impl<H: GroupResource> State<H> {
         Self {
             buffers,
             batches: Batches::new(),
+            timer: FlushTimer::new(group_wait.needs_times()),
             group_wait,
             has_turn: false,
             appended: 0,
