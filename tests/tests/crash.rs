@@ -115,6 +115,11 @@ fn every_crash_among_large_transactions_recovers_what_was_acknowledged() {
     rounds(Kind::Large, shallow(0.08, 0.005));
 }
 
+#[test]
+fn every_crash_in_short_blocks_recovers_acknowledged_commits() {
+    rounds(Kind::ShortBlocks, shallow(0.1, 0.004));
+}
+
 /// A shared device, with runs that wrap around each stream's region several times, and a checkpoint
 /// whenever half of it is used.
 #[test]

@@ -23,7 +23,7 @@ pub struct Plan {
     pub deepens: bool,
 }
 
-/// The visit of a combination in a pass: five runs, one of each kind.
+/// The visit of a combination in a pass: six runs, one of each kind.
 #[derive(Clone, Copy, Debug)]
 pub struct Visit {
     /// The protocol, and whether its log lies on one shared device.
@@ -84,13 +84,13 @@ impl Plan {
 }
 
 impl Visit {
-    /// Runs and crashes every kind of run.
+    /// Runs and crashes these kinds of runs.
     ///
     /// # Errors
     /// The first mismatch.
-    pub fn make(&self) -> Result<Sweep, String> {
+    pub fn make(&self, kinds: &[Kind]) -> Result<Sweep, String> {
         let mut all = Sweep::default();
-        for kind in Kind::ALL {
+        for &kind in kinds {
             let depth = match kind {
                 // Such a run differs little from the others.
                 Kind::FullDisk => Depth {
@@ -98,7 +98,7 @@ impl Visit {
                     ..self.depth
                 },
                 // Crashes of such a run take long.
-                Kind::Large => Depth {
+                Kind::Large | Kind::ShortBlocks => Depth {
                     events: self.depth.events * 0.3,
                     ..self.depth
                 },

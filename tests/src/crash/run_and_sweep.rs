@@ -30,16 +30,20 @@ pub enum Kind {
     /// Shuffled, with some transactions longer than a log buffer or a log file. In every third run
     /// one of the steps of these fails.
     Large,
+    /// Shuffled, on memory: blocks of 64 bytes, each of which a crash keeps or loses. Every third run
+    /// has large transactions.
+    ShortBlocks,
 }
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Shuffled,
         Self::Threads,
         Self::FailedWrite,
         Self::FullDisk,
         Self::Large,
+        Self::ShortBlocks,
     ];
 }
 
@@ -91,11 +95,18 @@ fn round_of<K: Numbered>(
     } else {
         SimDisk::with_separate_directories()
     };
+    if kind == Kind::ShortBlocks {
+        disk = disk.with_blocks(64);
+    }
     if kind == Kind::Threads {
         disk = disk.with_yields(seed);
         setup.group_wait_ms = Some(1);
     }
-    setup.large = kind == Kind::Large;
+    setup.large = match kind {
+        Kind::Large => true,
+        Kind::ShortBlocks => seed.is_multiple_of(3),
+        Kind::Shuffled | Kind::Threads | Kind::FailedWrite | Kind::FullDisk => false,
+    };
     let failed = |wrong: String| format!("{kind:?}, seed {seed}, {setup:?}: {wrong}");
     let db = setup
         .open(&disk)
@@ -106,7 +117,7 @@ fn round_of<K: Numbered>(
         oracle.check_none_refused().map_err(failed)?;
     }
     let disk_fails = match kind {
-        Kind::Shuffled | Kind::Threads => false,
+        Kind::Shuffled | Kind::Threads | Kind::ShortBlocks => false,
         Kind::FailedWrite | Kind::FullDisk => true,
         Kind::Large => is_large_with_fault(seed),
     };
@@ -137,7 +148,7 @@ fn run_of<K: Numbered>(
         run_shuffled::<K>(db, disk, 3, first_id, transactions, clients, random)
     };
     match kind {
-        Kind::Shuffled => whole(shuffled(1, transactions, random)),
+        Kind::Shuffled | Kind::ShortBlocks => whole(shuffled(1, transactions, random)),
         Kind::Threads => run_threads::<K>(db, disk, 5, transactions / 4, seed),
         Kind::FailedWrite => {
             let fault = Fault::once(Step::Write, 3 + random.below(25), ErrorKind::Other);

@@ -20,6 +20,7 @@ mod queries_on_loaded_tables;
 mod query_bounds;
 mod refused_openings;
 mod shared_rings;
+mod short_blocks;
 mod small_disks;
 mod small_file_systems;
 mod stale_manifests;

@@ -13,6 +13,7 @@ mod load_and_query;
 mod old_directories;
 mod program;
 mod queries;
+mod short_blocks;
 mod table_journal;
 mod tables;
 mod transfer;

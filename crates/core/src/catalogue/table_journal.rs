@@ -36,8 +36,10 @@ const MAGIC: &[u8; 8] = b"NAMIKTBL";
 const HEADER_BYTES: usize = 64;
 const RECORD_MAGIC: &[u8; 4] = b"NTBL";
 const RECORD_HEADER_BYTES: usize = 24;
-/// The unit that a power cut keeps or loses as a whole.
+/// The unit that a power cut keeps or loses as a whole; in memory, which has shorter blocks, a block.
 const SECTOR_BYTES: usize = 512;
+/// The shortest block: the header fits.
+const BLOCK_BYTES_MIN: usize = HEADER_BYTES;
 const BLOCK_BYTES_MAX: usize = 4096;
 /// The longest record. A table with a longer description, because of the names of its types, is not journalled: the
 /// manifest is replaced.
@@ -259,7 +261,7 @@ fn decode(bytes: &[u8], path: &Path, continues: Continues) -> Result<Vec<Found>,
         return Err(damaged(32, why));
     }
     let block = u32_at(header, 48) as usize;
-    if !block.is_power_of_two() || !(SECTOR_BYTES..=BLOCK_BYTES_MAX).contains(&block) {
+    if !block.is_power_of_two() || !(BLOCK_BYTES_MIN..=BLOCK_BYTES_MAX).contains(&block) {
         return Err(damaged(48, format!("its blocks cannot have {block} bytes")));
     }
     let mut found: Vec<Found> = Vec::new();
@@ -291,7 +293,7 @@ fn decode(bytes: &[u8], path: &Path, continues: Continues) -> Result<Vec<Found>,
         );
         return Err(damaged(offset, why));
     }
-    if !is_torn(rest, offset, header) {
+    if !is_torn(rest, offset, header, block.min(SECTOR_BYTES)) {
         let why = what_is_wrong(rest, offset, header);
         return Err(damaged(offset, why.to_owned()));
     }
@@ -327,8 +329,8 @@ fn record_at<'a>(bytes: &'a [u8], offset: usize, header: &[u8]) -> Option<&'a [u
 
 /// Whether the rest can be what a power cut leaves of the write of a record: some of its sectors, each of them whole,
 /// and zeros after it. No sector of a record is zero, for text has no zeros.
-fn is_torn(rest: &[u8], offset: usize, header: &[u8]) -> bool {
-    let first = &rest[..rest.len().min(SECTOR_BYTES)];
+fn is_torn(rest: &[u8], offset: usize, header: &[u8], sector_bytes: usize) -> bool {
+    let first = &rest[..rest.len().min(sector_bytes)];
     if is_zero(first) {
         // Its length was in the sector that is lost.
         return is_zero(&rest[rest.len().min(RECORD_BYTES_MAX)..]);
@@ -338,7 +340,7 @@ fn is_torn(rest: &[u8], offset: usize, header: &[u8]) -> bool {
     }
     // So its length is right.
     rest.split_at_checked(RECORD_HEADER_BYTES + u32_at(first, 8) as usize)
-        .is_some_and(|(record, after)| record.chunks(SECTOR_BYTES).any(is_zero) && is_zero(after))
+        .is_some_and(|(record, after)| record.chunks(sector_bytes).any(is_zero) && is_zero(after))
 }
 
 fn is_zero(bytes: &[u8]) -> bool {
@@ -386,13 +388,19 @@ mod tests {
     }
 
     fn empty_disk() -> SimDisk {
-        let disk = SimDisk::new();
+        empty(SimDisk::new())
+    }
+
+    fn empty(disk: SimDisk) -> SimDisk {
         disk.create_dir_all(Path::new(DIR)).unwrap();
         disk
     }
 
     fn written() -> SimDisk {
-        let disk = empty_disk();
+        written_on(empty_disk())
+    }
+
+    fn written_on(disk: SimDisk) -> SimDisk {
         let mut journal = TableJournal::begin(&disk, Path::new(DIR), CONTINUES, 100).unwrap();
         for (id, name) in (2..).zip(NAMES) {
             assert!(journal.append(&disk, &table(id, name)).unwrap());
@@ -456,6 +464,32 @@ mod tests {
         assert_eq!(damaged_at(&headless, CONTINUES), 0);
         assert!(names(&[], CONTINUES).unwrap().is_empty());
         assert!(names(&[0; 700], CONTINUES).unwrap().is_empty());
+    }
+
+    /// Memory loses single blocks of 64 bytes.
+    #[test]
+    fn a_last_record_torn_in_short_blocks_is_none() {
+        let disk = written_on(empty(SimDisk::new().with_blocks(64)));
+        let bytes = disk.read(&path(Path::new(DIR))).unwrap();
+        assert_eq!(names(&bytes, CONTINUES).unwrap(), NAMES);
+        let begins = |at: &usize| bytes[*at..].starts_with(RECORD_MAGIC);
+        let records: Vec<usize> = (0..bytes.len() - 64).step_by(64).filter(begins).collect();
+        let end = bytes.iter().rposition(|byte| *byte != 0).unwrap() + 1;
+        let last = records[2];
+        assert!(end - last > 8 * 64, "{records:?}, {end}");
+        for lost in (last..end).step_by(64) {
+            let mut torn = bytes.clone();
+            torn[lost..][..64].fill(0);
+            assert_eq!(names(&torn, CONTINUES).unwrap(), NAMES[..2], "{lost}");
+            // It is in the middle of a record that another one follows.
+            let mut damaged = bytes.clone();
+            damaged[records[1]..][..64].fill(0);
+            assert_eq!(damaged_at(&damaged, CONTINUES), records[1] as u64);
+            // No block is lost.
+            let mut flipped = bytes.clone();
+            flipped[lost.max(last + 30)] ^= 0x11;
+            assert_eq!(damaged_at(&flipped, CONTINUES), last as u64, "{lost}");
+        }
     }
 
     /// After each way in which the last record can be torn.

@@ -41,6 +41,17 @@ pub(crate) const ENTRY_OVERHEAD_BYTES: usize = FRAME_HEADER_BYTES + RECORD_HEADE
 
 const MAGIC: [u8; 4] = *b"NLF1";
 
+/// The length of a frame's head: the blocks in which its header and its first record's lie. The head
+/// of an oversize frame is written last.
+pub(crate) fn head_bytes(block: usize) -> usize {
+    ENTRY_OVERHEAD_BYTES.next_multiple_of(block)
+}
+
+/// Whether a frame may begin like this; its header may go on behind these bytes.
+pub(crate) fn may_begin(bytes: &[u8]) -> bool {
+    bytes.starts_with(&MAGIC)
+}
+
 /// The header of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameHeader {

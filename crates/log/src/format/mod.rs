@@ -6,9 +6,9 @@ pub(crate) mod region;
 
 pub(crate) use namiki_platform::bytes::{u16_at, u32_at, u64_at, u128_at};
 
-/// The shortest block: the head of a region fits. Devices write 512 bytes and more at a time;
-/// emulated NVM can write less.
-pub(crate) const BLOCK_BYTES_MIN: usize = 128;
+/// The shortest block: a line of a processor's cache, and the header of a log file fits. Devices
+/// write 512 bytes and more at a time; emulated NVM can write less.
+pub(crate) const BLOCK_BYTES_MIN: usize = 64;
 /// The longest block, of which every other one is a divisor.
 pub(crate) const BLOCK_BYTES_MAX: usize = 4096;
 

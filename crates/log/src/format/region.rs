@@ -48,6 +48,8 @@ use super::{
 };
 
 pub(crate) const REGION_HEADER_BYTES: usize = 96;
+/// The shortest block of a region: its head fits. A device may have shorter ones.
+pub(crate) const REGION_BLOCK_BYTES_MIN: usize = 128;
 /// The maximum length of both slots.
 pub(crate) const SLOTS_BYTES_MAX: usize = 2 * BLOCK_BYTES_MAX;
 
@@ -119,7 +121,8 @@ impl RegionHeader {
             worker: WorkerId(u16_at(block, 80)),
             frame_bytes_max: u32_at(block, 84),
         };
-        if is_block_length(head.block_bytes) {
+        let is_long_enough = head.block_bytes as usize >= REGION_BLOCK_BYTES_MIN;
+        if is_block_length(head.block_bytes) && is_long_enough {
             Found::Header(head)
         } else {
             Found::Nothing

@@ -7,7 +7,8 @@ pub(crate) mod superfluous_files;
 use namiki_platform::{Epoch, Generation, Lsn, Stamp, WorkerId};
 use serde::{Deserialize, Serialize};
 
-use crate::format::{BLOCK_BYTES_MAX, BLOCK_BYTES_MIN};
+use crate::format::BLOCK_BYTES_MAX;
+use crate::format::region::REGION_BLOCK_BYTES_MIN;
 use crate::generation::layout_config::{Layout, Placement, Retain};
 use crate::generation::log_start::{LogStart, StreamStart};
 
@@ -244,7 +245,7 @@ fn start_contradiction(info: &GenerationInfo) -> Option<String> {
             file_number == 1
                 && sequence > 0
                 && offset > 0
-                && offset.is_multiple_of(BLOCK_BYTES_MIN as u64)
+                && offset.is_multiple_of(REGION_BLOCK_BYTES_MIN as u64)
         } else {
             // Each log file before has at least one frame.
             file_number > 0

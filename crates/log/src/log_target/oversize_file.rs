@@ -1,11 +1,11 @@
 //! A log file that is made for one frame that is longer than a log file.
 //!
 //! ```text
-//!   unnumbered      all of the frame but its first block, written and durable; no other thread knows of it
+//!   unnumbered      all of the frame but its head, written and durable; no other thread knows of it
 //!   numbered        renamed to the next log file, in the place of a spare one if there is one, with its header
-//!   written         with the frame's first block, which is what makes the frame be there
+//!   written         with the frame's head, which is what makes the frame be there
 //! ```
-//! So the commit of a gigabyte is a write of one block: what is before it holds nothing up but the
+//! So the commit of a gigabyte is a write of a block or two: what is before it holds nothing up but the
 //! commit itself. Its body is never torn, for it is durable before the name is; where the first
 //! block is missing, the log file looks like one with a torn frame, and is read as that.
 //!
@@ -29,6 +29,7 @@ use namiki_platform::disk::{AlignedBuf, Disk, DiskFile};
 use super::log_files::{LogFile, LogFileMaker, Numbering};
 use crate::error::LogError;
 use crate::format::BLOCK_BYTES_MAX;
+use crate::format::frame::head_bytes;
 use crate::format::log_file::{LogFileHeader, file_name, is_unnumbered, unnumbered_file_name};
 use crate::log_target::log_room::{Grant, GrantedFile, ImageEffect, LogRoom, WantedFile};
 use crate::stream_dirs::stream_dirs;
@@ -36,7 +37,8 @@ use crate::stream_dirs::stream_dirs;
 /// Number of a frame's bytes that are written at a time.
 const PIECE_BYTES: usize = 4 << 20;
 
-/// A log file that has no number yet, with all of a frame but its first block.
+/// A log file that has no number yet, with all of a frame but its head: the first block, or those in
+/// which the headers of the frame and of its first record lie.
 pub(crate) struct UnnumberedFile {
     disk: Arc<dyn Disk>,
     file: Arc<dyn DiskFile>,
@@ -56,7 +58,7 @@ impl LogFileMaker {
         (BLOCK_BYTES_MAX + padded + marker_room) as u64 <= self.log_file_bytes
     }
 
-    /// Makes a log file for this frame and writes it, durably, but for its first block.
+    /// Makes a log file for this frame and writes it, durably, but for its head.
     /// Blocks are `block` bytes long, as in the stream's other log files.
     ///
     /// `room` is asked before, for a frame with this `effect`.
@@ -121,10 +123,11 @@ impl LogFileMaker {
             }
             appender => appender?,
         };
-        // The header, and the frame's first block, which are written later.
+        // The header, and the frame's head, which are written later.
         let zeros = [0; 2 * BLOCK_BYTES_MAX];
-        appender.append(&zeros[..2 * block])?;
-        appender.append(&frame[block..])?;
+        let head = head_bytes(block);
+        appender.append(&zeros[..block + head])?;
+        appender.append(&frame[head..])?;
         while appender.len_bytes() < bytes {
             let missing = bytes - appender.len_bytes();
             appender.append(&zeros[..missing.min(zeros.len() as u64) as usize])?;
@@ -143,8 +146,9 @@ impl LogFileMaker {
     ) -> io::Result<Arc<dyn DiskFile>> {
         let file = self.disk.create(path, bytes)?;
         let mut piece = AlignedBuf::zeroed(PIECE_BYTES);
-        let mut at = 2 * block as u64;
-        for part in frame[block..].chunks(PIECE_BYTES) {
+        let head = head_bytes(block);
+        let mut at = (block + head) as u64;
+        for part in frame[head..].chunks(PIECE_BYTES) {
             let padded = part.len().next_multiple_of(block);
             piece[..part.len()].copy_from_slice(part);
             piece[part.len()..padded].fill(0);

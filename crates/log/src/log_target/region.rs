@@ -21,7 +21,9 @@ use super::{FrameRest, WritePosition};
 use crate::error::LogError;
 use crate::format::Found;
 use crate::format::frame::Salt;
-use crate::format::region::{RegionHeader, Ring, SLOTS_BYTES_MAX, region_base};
+use crate::format::region::{
+    REGION_BLOCK_BYTES_MIN, RegionHeader, Ring, SLOTS_BYTES_MAX, region_base,
+};
 use crate::generation::GenerationInfo;
 use crate::generation::layout_config::{Placement, Retain};
 use crate::generation::log_start::StreamStart;
@@ -317,7 +319,7 @@ fn first_head(
         frame_bytes_max,
         ..
     } = *options;
-    let device_block = file.block_bytes();
+    let device_block = file.block_bytes().max(REGION_BLOCK_BYTES_MIN);
     let mut slots = AlignedBuf::zeroed(SLOTS_BYTES_MAX);
     file.read_at(base, &mut slots)
         .map_err(|source| LogError::device("reading", path, source))?;

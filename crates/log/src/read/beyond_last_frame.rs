@@ -4,8 +4,9 @@
 //! So behind the last whole frame of a generation without a seal there may be, and nothing else:
 //! - *One torn frame*, where the next would be: here, or at the beginning of the next log file if
 //!   the rest of this one is too short for it, or if one of the two was made for one frame: what
-//!   such a frame leaves of its file is not for every other. Its first sector is lost, or is that of the next frame. In log files that were created zeroed all else is zero, so
-//!   other bytes are damage.
+//!   such a frame leaves of its file is not for every other. Its first sector is lost, or is that of
+//!   the next frame. If blocks are shorter than a header, the second one may be lost instead. In log
+//!   files that were created zeroed all else is zero, so other bytes are damage.
 //! - *Log files that were made ready*, with their headers and no frames. The last of them may be
 //!   without its header: then it is zero, or an old one that is to be written again.
 //! - *A first log file that was given up*: it has the header of the next, whose name was lost, and
@@ -24,7 +25,7 @@ use namiki_platform::disk::SECTOR_BYTES;
 
 use super::file_window::STRIDE_BYTES;
 use super::{ReadError, StreamReader};
-use crate::format::frame::{FRAME_HEADER_BYTES, FrameHeader, peek};
+use crate::format::frame::{FRAME_HEADER_BYTES, peek};
 
 /// Behind the end of a region; elsewhere, what is wrong with the frame before them is said, too.
 const LATER: &str = "later frames are intact";
@@ -95,22 +96,23 @@ impl StreamReader {
         let fits = |bytes: u64| bytes <= longest && left_before.is_none_or(|it| bytes > it);
         // Memory that writes shorter blocks keeps or loses those.
         let sector_bytes = SECTOR_BYTES.min(extent.block_bytes) as u64;
-        let sector = self
+        let head_bytes = (FRAME_HEADER_BYTES as u64).next_multiple_of(sector_bytes);
+        let head = self
             .window
-            .get(self.at, sector_bytes.min(left) as usize)
+            .get(self.at, head_bytes.min(left) as usize)
             .map_err(|source| ReadError::device(&extent.path, source))?;
+        let (sector, behind) = head.split_at(head.len().min(sector_bytes as usize));
         if is_zero(sector) {
             return Ok(Some(if fits(longest) { longest } else { 0 }));
         }
-        let header = sector.get(..FRAME_HEADER_BYTES).and_then(peek);
+        // The generation and the worker are in the header's last bytes.
+        let lacks_end = sector.len() < FRAME_HEADER_BYTES && is_zero(behind);
+        let header = head.get(..FRAME_HEADER_BYTES).and_then(peek);
         let bytes = header
-            .filter(|header| self.is_next(header))
+            .filter(|header| lacks_end || self.is_ours(header))
+            .filter(|header| self.expected.is_none_or(|it| it == header.sequence))
             .map(|header| self.padded(&header));
         Ok(bytes.filter(|bytes| fits(*bytes)))
-    }
-
-    fn is_next(&self, header: &FrameHeader) -> bool {
-        self.is_ours(header) && self.expected.is_none_or(|it| it == header.sequence)
     }
 
     /// Looks at the rest of the extent that is here: whether anything but zeros is there. If only a

@@ -20,7 +20,7 @@ use namiki_platform::{Generation, WorkerId};
 
 use super::ReadError;
 use crate::format::frame::{
-    FRAME_BYTES_MAX, FRAME_HEADER_BYTES, FrameHeader, Salt, is_sound, peek,
+    FRAME_BYTES_MAX, FRAME_HEADER_BYTES, FrameHeader, Salt, is_sound, may_begin, peek,
 };
 use crate::format::log_file::{LogFileHeader, parse_file_name};
 use crate::format::region::{RegionHeader, SLOTS_BYTES_MAX, region_base};
@@ -174,11 +174,17 @@ fn holds_frame(
             step = header.block_bytes as usize;
         }
         for offset in (0..got).step_by(step) {
-            let found = peek(&piece[offset..got]).filter(&wanted);
+            let (rest, at) = (&piece[offset..got], start + offset as u64);
+            // In the shortest blocks, a header may go on in the next piece.
+            let header = if rest.len() < FRAME_HEADER_BYTES && may_begin(rest) {
+                peek(read_unaligned(file, at, FRAME_HEADER_BYTES)?.bytes())
+            } else {
+                peek(rest)
+            };
+            let found = header.filter(&wanted);
             let Some(header) = found.filter(|it| it.length as usize <= longest) else {
                 continue;
             };
-            let at = start + offset as u64;
             let salt = Salt::of(identity).at(number, at);
             if is_whole(file, at, header.length as usize, salt)? {
                 return Ok(true);
@@ -202,7 +208,11 @@ fn is_whole(file: &dyn DiskFile, at: u64, length: usize, salt: Salt) -> io::Resu
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
+    use namiki_platform::disk::SimDisk;
+    use namiki_platform::{Epoch, Lsn, Stamp};
+
     use super::*;
+    use crate::format::frame::{Digest, finish};
 
     /// A file that is a header of a frame, everywhere.
     #[derive(Debug)]
@@ -218,7 +228,7 @@ mod tests {
 
         fn read_at(&self, _: u64, into: &mut [u8]) -> io::Result<usize> {
             self.longest_read.fetch_max(into.len(), Ordering::Relaxed);
-            for sector in into.chunks_mut(BLOCK_BYTES_MIN) {
+            for sector in into.chunks_mut(2 * BLOCK_BYTES_MIN) {
                 sector[..self.header.len()].copy_from_slice(&self.header);
             }
             Ok(into.len())
@@ -248,5 +258,39 @@ mod tests {
         };
         assert!(!holds_frame(&file, 1, 1, |_| true).unwrap());
         assert_eq!(file.longest_read.into_inner(), PIECE_BYTES);
+    }
+
+    /// Its header takes two of the shortest blocks, the last of a piece and the first of the next.
+    #[test]
+    fn a_frame_whose_header_lies_in_two_pieces_is_found() {
+        const FRAME_BYTES: usize = 200;
+        const IDENTITY: u128 = 7;
+        let header = FrameHeader {
+            length: FRAME_BYTES as u32,
+            records: 0,
+            sequence: 1,
+            first_lsn: Lsn(1),
+            last_lsn: Lsn(1),
+            max_stamp: Stamp(1),
+            epoch: Epoch(0),
+            horizon: Lsn(0),
+            generation: Generation(3),
+            worker: WorkerId(0),
+        };
+        for at in [PIECE_BYTES - 64, PIECE_BYTES - 128, PIECE_BYTES, 64] {
+            let mut bytes = AlignedBuf::zeroed(2 * PIECE_BYTES);
+            let salt = Salt::of(IDENTITY).at(1, at as u64);
+            let frame = &mut bytes[at..at + FRAME_BYTES];
+            finish(frame, &header, Digest::NONE, salt);
+            let disk = SimDisk::new().with_blocks(64);
+            let file = disk.create(Path::new("/a"), bytes.len() as u64).unwrap();
+            file.write_durable(0, &bytes).unwrap();
+            let is_found = |generation| {
+                let wanted = |found: &FrameHeader| found.generation == generation;
+                holds_frame(&*file, IDENTITY, 1, wanted).unwrap()
+            };
+            assert!(is_found(Generation(3)), "{at}");
+            assert!(!is_found(Generation(4)), "{at}");
+        }
     }
 }

@@ -5,7 +5,7 @@
 //!                      a frame longer than a log file: write its body       in the order of commits
 //!   append_oversize    flush what is pending; find the frame its place;
 //!                      put it in the place of the buffer that fills        under the stream's lock, like any append
-//!   flush              write the frame, or its first block                 like any flush
+//!   flush              write the frame, or its head                        like any flush
 //! ```
 //! What takes long with a long entry comes before anything that other commits have to wait for: the
 //! commit has no epoch yet, and no LSN. The frame that then fills is flushed like any other, by
@@ -23,7 +23,9 @@ use super::state::State;
 use crate::config::GroupResource;
 use crate::error::LogError;
 use crate::format::BLOCK_BYTES_MAX;
-use crate::format::frame::{Digest, ENTRY_OVERHEAD_BYTES, FRAME_HEADER_BYTES, put_record};
+use crate::format::frame::{
+    Digest, ENTRY_OVERHEAD_BYTES, FRAME_HEADER_BYTES, head_bytes, put_record,
+};
 use crate::generation::layout_config::Layout;
 use crate::log_target::log_room::ImageEffect;
 use crate::log_target::{LogTarget, UnnumberedFile};
@@ -35,7 +37,7 @@ pub struct OversizeEntry {
     effect: ImageEffect,
     payload_bytes: usize,
     payload_crc: u32,
-    /// The frame; if its body is written, its first block.
+    /// The frame; if its body is written, its head.
     buf: AlignedBuf,
     /// The file for the body of a frame that is longer than a log file.
     file: Option<UnnumberedFile>,
@@ -95,9 +97,10 @@ impl<H: GroupResource> Stream<H> {
                 }
             });
             entry.file = Some(written.map_err(|error| self.shared.poison.if_poisonous(error))?);
-            let mut first = AlignedBuf::zeroed(block);
-            first.copy_from_slice(&entry.buf[..block]);
-            entry.buf = first;
+            let mut head = AlignedBuf::zeroed(head_bytes(block));
+            let bytes = head.len();
+            head.copy_from_slice(&entry.buf[..bytes]);
+            entry.buf = head;
         }
         Ok(entry)
     }

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use namiki_tests::crash::{Depth, Plan, Sweep, Visit, layout};
+use namiki_tests::crash::{Depth, Kind, Plan, Sweep, Visit, layout};
 
 /// Crashes runs of transactions at every event, with every kind of loss, and checks the recovered
 /// state.
@@ -44,6 +44,9 @@ pub(crate) struct Arguments {
     /// Only these protocols: part of their name.
     #[arg(long, default_value = "")]
     spec: String,
+    /// Only these kinds of runs: part of their name, as in `ShortBlocks`.
+    #[arg(long, default_value = "")]
+    kind: String,
     /// Only `files` or `device`.
     #[arg(long, default_value = "", value_parser = ["", layout(false), layout(true)])]
     layout: String,
@@ -81,6 +84,11 @@ impl Arguments {
         let (spec, shared) = visit.combination;
         spec.to_string().contains(&self.spec) && layout(shared).contains(&self.layout)
     }
+
+    fn kinds(&self) -> Vec<Kind> {
+        let is_wanted = |kind: &Kind| format!("{kind:?}").contains(&self.kind);
+        Kind::ALL.into_iter().filter(is_wanted).collect()
+    }
 }
 
 /// Runs the command.
@@ -88,6 +96,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), String> {
     let plan = arguments.plan();
     if (0..Plan::visits_of_a_pass()).all(|number| !arguments.wants(&plan.visit(number))) {
         return Err(format!("no protocol has `{}` in its name", arguments.spec));
+    }
+    let kinds = arguments.kinds();
+    if kinds.is_empty() {
+        return Err(format!(
+            "no kind of run has `{}` in its name",
+            arguments.kind
+        ));
     }
     let began = Instant::now();
     let next = AtomicU64::new(0);
@@ -103,7 +118,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), String> {
             if !arguments.wants(&visit) {
                 continue;
             }
-            let swept = catch_unwind(|| visit.make());
+            let swept = catch_unwind(|| visit.make(&kinds));
             let swept = swept.unwrap_or_else(|_| Err("a run has panicked".to_owned()));
             let mut all = lock(&all);
             match swept {

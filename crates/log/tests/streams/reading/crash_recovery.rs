@@ -4,12 +4,15 @@
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::common::*;
-use namiki_log::{GenerationEnd, Group, Layout, Log, LogConfig, Merge, Placement, SequencerKind};
+use namiki_log::{
+    GenerationEnd, Group, Layout, Log, LogConfig, Merge, Placement, ReadError, SequencerKind,
+};
 use namiki_platform::disk::Disk;
-use namiki_platform::disk::sim::{Fault, Loss, SimDisk, Step};
+use namiki_platform::disk::sim::{Fault, Loss, SECTOR_BYTES, SimDisk, Step};
 use namiki_platform::seeded_random::Random;
 use namiki_platform::{Epoch, Generation, Lsn, Stamp, WorkerId};
 
@@ -73,8 +76,8 @@ fn recover(disk: &Arc<dyn Disk>, config: &LogConfig) -> BTreeMap<u64, Lsn> {
     kept
 }
 
-fn enumerate(config: &LogConfig, seed: u64) {
-    let sim = SimDisk::new().with_yields(seed);
+fn enumerate(config: &LogConfig, block_bytes: usize, seed: u64) {
+    let sim = SimDisk::new().with_blocks(block_bytes).with_yields(seed);
     let created = run(&sim, config, 3, 10, seed);
     for at in created..=sim.events() {
         let acknowledged = sim.marks_before(at);
@@ -115,7 +118,7 @@ fn every_policy(layout: Layout, placement: Placement, first_seed: u64) {
             config.placement = placement.clone();
             config.sequencer = sequencer;
             config.group = group;
-            enumerate(&config, seed);
+            enumerate(&config, SECTOR_BYTES, seed);
             seed += 1;
         }
     }
@@ -134,6 +137,62 @@ fn a_single_stream_crashes_without_losing_acknowledged_commits() {
 #[test]
 fn a_shared_device_crashes_without_losing_acknowledged_commits() {
     every_policy(Layout::PerWorker, shared(64 << 10), 21);
+}
+
+/// Memory loses single blocks of 64 bytes, and a frame's header lies in two of them.
+#[test]
+fn blocks_of_64_bytes_crash_without_losing_acknowledged_commits() {
+    let layouts = [
+        (Layout::PerWorker, config(1).placement),
+        (Layout::Single, config(1).placement),
+        (Layout::PerWorker, shared(64 << 10)),
+    ];
+    for (seed, (layout, placement)) in (31..).zip(layouts) {
+        let mut config = config(3);
+        config.layout = layout;
+        config.placement = placement;
+        config.group = count(3);
+        enumerate(&config, 64, seed);
+    }
+}
+
+/// The header of the frame that a crash tears lies in two blocks: each of them may be lost, or both.
+#[test]
+fn a_header_in_two_blocks_may_be_torn_between_them() {
+    let sim = SimDisk::new().with_blocks(64);
+    let disk: Arc<dyn Disk> = Arc::new(sim.clone());
+    let config = config(1);
+    let log: Arc<Log<()>> = create(&disk, config.clone());
+    put(log.stream(WorkerId(0)), 1, &[7; 100]).unwrap();
+    log.stream(WorkerId(0)).flush().unwrap();
+    let first = sim.events();
+    put(log.stream(WorkerId(0)), 2, &[8; 200]).unwrap();
+    log.stream(WorkerId(0)).flush().unwrap();
+    let begun = (first..sim.events()).find(|at| sim.pending_sectors(*at) > 0);
+    let begun = begun.unwrap();
+    // 96 bytes of headers, and the payload.
+    assert_eq!(sim.pending_sectors(begun), 5);
+    for (loss, frames, torn) in [
+        (Loss::None, 2, false),
+        (Loss::All, 1, false),
+        (Loss::Only(0), 1, true),
+        (Loss::Only(1), 1, true),
+        (Loss::OnlyKept(0), 1, true),
+        (Loss::OnlyKept(1), 1, true),
+        (Loss::OnlyKept(4), 1, true),
+    ] {
+        let image: Arc<dyn Disk> = Arc::new(sim.crash_image(begun, loss));
+        let (_, end) = read(&image, &info(&config), 0).unwrap();
+        assert_eq!((end.frames, end.torn), (frames, torn), "{loss:?}");
+    }
+    // Garbage in the place of the header's second part is damage and no torn write.
+    let image = sim.crash_image(begun, Loss::OnlyKept(0));
+    let path = PathBuf::from("/db/wal/0000/000001-00000001.log");
+    let second = 64 + 256;
+    image.damage(&path, second + 64, &[9; 8]).unwrap();
+    let image: Arc<dyn Disk> = Arc::new(image);
+    let found = read(&image, &info(&config), 0).map(|_| ());
+    assert!(matches!(found, Err(ReadError::Damaged { .. })), "{found:?}");
 }
 
 #[test]

@@ -78,6 +78,8 @@ fn every_lap_is_read_back_whatever_its_blocks() {
         (512, 4096),
         (128, 128),
         (128, 512),
+        (64, 64),
+        (64, 128),
     ] {
         let sim = SimDisk::new();
         let (_, log, mut info) = begin(&sim, written);

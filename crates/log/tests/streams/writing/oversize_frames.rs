@@ -586,7 +586,7 @@ fn an_oversize_file_has_a_length_of_its_own() {
 /// Also where the disk cannot append to a file: then the body overwrites zeros.
 #[test]
 fn oversize_frames_are_read_back_with_any_block_length() {
-    for block_bytes in [128, 512, 1024, 4096] {
+    for block_bytes in [64, 128, 512, 1024, 4096] {
         let sim = SimDisk::new();
         let disk = with_blocks(&sim, block_bytes);
         let config = large_config(1);
