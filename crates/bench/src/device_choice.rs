@@ -12,8 +12,8 @@ use clap::Args;
 use clap::builder::RangedU64ValueParser;
 use namiki::Builder;
 use namiki_platform::disk::{
-    AlignedBuf, DelayedDisk, DirectDisk, Disk, NullDisk, SlowDisk, SlowDrives, SyncedDisk,
-    open_best,
+    AlignedBuf, DelayedDisk, DirectDisk, Disk, NullDisk, SECTOR_BYTES, SlowDisk, SlowDrives,
+    SyncedDisk, open_best,
 };
 
 use crate::error::BenchError;
@@ -32,7 +32,8 @@ const REGION_ALIGN_BYTES: u64 = 4096;
 #[derive(Args, Clone, Debug)]
 pub(crate) struct DeviceChoice {
     /// file, fdatasync, raw:PATH (all streams on one device or new file), nvm:50ns (memory that
-    /// pauses), null (discards writes), slow:192x5ms (192 emulated drives with 5 ms for each read)
+    /// pauses; nvm:50ns:64 in blocks of 64 bytes), null (discards writes), slow:192x5ms (192 emulated
+    /// drives with 5 ms for each read)
     #[arg(long, value_name = "DEVICE", default_value = "file")]
     pub(crate) device: Device,
     #[command(flatten)]
@@ -60,11 +61,65 @@ pub(crate) enum Device {
     /// One device or file for all streams.
     Raw(PathBuf),
     /// Memory with a pause after each write.
-    Nvm(Duration),
+    Nvm(Nvm),
     /// Discards every write.
     Null,
     /// Files with reads that wait for emulated drives.
     Slow(SlowDrives),
+}
+
+/// Emulated non-volatile memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Nvm {
+    pause: Duration,
+    block_bytes: usize,
+}
+
+impl Default for Nvm {
+    fn default() -> Self {
+        Self {
+            pause: DelayedDisk::PAUSE_DEFAULT,
+            block_bytes: DelayedDisk::BLOCK_BYTES_DEFAULT,
+        }
+    }
+}
+
+impl FromStr for Nvm {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (pause, block) = match text.split_once(':') {
+            Some((pause, block)) => (pause, Some(block)),
+            None => (text, None),
+        };
+        let ns = pause.strip_suffix("ns").and_then(|ns| ns.parse().ok());
+        let ns = ns.ok_or_else(|| {
+            format!("{pause:?} is not a pause in nanoseconds (an example: \"nvm:50ns\")")
+        })?;
+        let lengths = DelayedDisk::BLOCK_BYTES;
+        let is_length = |bytes: &usize| lengths.contains(bytes) && bytes.is_power_of_two();
+        let block_bytes = match block {
+            Some(block) => block.parse().ok().filter(is_length).ok_or_else(|| {
+                let (least, most) = (lengths.start(), lengths.end());
+                format!("{block:?} is no length of blocks: a power of two from {least} to {most}")
+            })?,
+            None => DelayedDisk::BLOCK_BYTES_DEFAULT,
+        };
+        Ok(Self {
+            pause: Duration::from_nanos(ns),
+            block_bytes,
+        })
+    }
+}
+
+impl fmt::Display for Nvm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "nvm:{}ns", self.pause.as_nanos())?;
+        if self.block_bytes == DelayedDisk::BLOCK_BYTES_DEFAULT {
+            return Ok(());
+        }
+        write!(f, ":{}", self.block_bytes)
+    }
 }
 
 impl FromStr for Device {
@@ -74,13 +129,8 @@ impl FromStr for Device {
         if let Some(path) = text.strip_prefix("raw:").filter(|path| !path.is_empty()) {
             return Ok(Self::Raw(path.into()));
         }
-        if let Some(pause) = text.strip_prefix("nvm:") {
-            let ns = pause.strip_suffix("ns").and_then(|ns| ns.parse().ok());
-            return ns
-                .map(|ns| Self::Nvm(Duration::from_nanos(ns)))
-                .ok_or_else(|| {
-                    format!("{pause:?} is not a pause in nanoseconds (an example: \"nvm:50ns\")")
-                });
+        if let Some(nvm) = text.strip_prefix("nvm:") {
+            return nvm.parse().map(Self::Nvm);
         }
         if let Some(drives) = text.strip_prefix("slow:") {
             return drives.parse().map(Self::Slow);
@@ -88,10 +138,12 @@ impl FromStr for Device {
         match text {
             "file" => Ok(Self::File),
             "fdatasync" => Ok(Self::Fdatasync),
-            "nvm" => Ok(Self::Nvm(DelayedDisk::PAUSE_DEFAULT)),
+            "nvm" => Ok(Self::Nvm(Nvm::default())),
             "null" => Ok(Self::Null),
             _ => Err(
-                "devices are file, fdatasync, raw:PATH, nvm:50ns, null and slow:192x5ms".to_owned(),
+                "devices are file, fdatasync, raw:PATH, nvm:50ns, nvm:50ns:64, null and \
+                 slow:192x5ms"
+                    .to_owned(),
             ),
         }
     }
@@ -103,7 +155,7 @@ impl fmt::Display for Device {
             Self::File => f.write_str("file"),
             Self::Fdatasync => f.write_str("fdatasync"),
             Self::Raw(path) => write!(f, "raw:{}", path.display()),
-            Self::Nvm(pause) => write!(f, "nvm:{}ns", pause.as_nanos()),
+            Self::Nvm(nvm) => nvm.fmt(f),
             Self::Null => f.write_str("null"),
             Self::Slow(drives) => write!(f, "slow:{drives}"),
         }
@@ -118,6 +170,21 @@ impl Device {
             self,
             Self::File | Self::Fdatasync | Self::Raw(_) | Self::Slow(_)
         )
+    }
+
+    /// The unit of the lengths of writes: a sector, or a shorter block.
+    pub(crate) fn write_unit_bytes(&self) -> u64 {
+        let bytes = match self {
+            Self::Nvm(nvm) => nvm.block_bytes.min(SECTOR_BYTES),
+            _ => SECTOR_BYTES,
+        };
+        bytes as u64
+    }
+
+    /// Whether its files belong on a file system in memory. One on a disk writes changed pages back
+    /// now and then, which delays the next write to them.
+    pub(crate) fn is_memory(&self) -> bool {
+        matches!(self, Self::Nvm(_))
     }
 
     /// Whether the data written can be read again.
@@ -152,8 +219,8 @@ impl DeviceChoice {
             Device::Null => Arc::new(NullDisk::new()),
             Device::File => open_best(dir).map_err(BenchError::file("write to", dir))?.0,
             Device::Fdatasync => Arc::new(SyncedDisk::new()),
-            Device::Nvm(pause) => {
-                let disk = DelayedDisk::new(*pause);
+            Device::Nvm(Nvm { pause, block_bytes }) => {
+                let disk = DelayedDisk::new(*pause).with_blocks(*block_bytes);
                 let really = disk.measure_pause();
                 eprintln!(
                     "emulated memory: a pause of {really:.1} ns where {} were asked for",
@@ -305,12 +372,27 @@ mod tests {
             "fdatasync",
             "raw:/dev/disk",
             "nvm:50ns",
+            "nvm:50ns:64",
+            "nvm:0ns:256",
             "null",
             "slow:192x5ms",
         ] {
             assert_eq!(text.parse::<Device>().unwrap().to_string(), text);
         }
-        for bad in ["", "raw:", "nvm:50", "nvm:xns", "disk", "slow:", "slow:8"] {
+        assert_eq!("nvm:50ns:512".parse(), "nvm".parse::<Device>());
+        for bad in [
+            "",
+            "raw:",
+            "nvm:50",
+            "nvm:xns",
+            "nvm:50ns:",
+            "nvm:50ns:32",
+            "nvm:50ns:96",
+            "nvm:50ns:1024",
+            "disk",
+            "slow:",
+            "slow:8",
+        ] {
             assert!(bad.parse::<Device>().is_err(), "{bad}");
         }
     }

@@ -5,8 +5,12 @@ use std::path::{Path, PathBuf};
 use namiki_platform::machine::Machine;
 use tempfile::TempDir;
 
+use crate::device_choice::Device;
 use crate::error::BenchError;
 use crate::interrupt::{self, ScratchMark};
+
+/// A folder whose files are in memory, on Linux.
+const MEMORY_FOLDER: &str = "/dev/shm";
 
 /// The folder of a command.
 #[derive(Debug)]
@@ -47,6 +51,16 @@ impl Place {
             return Ok(Self::Given(absolute));
         }
         Scratch::new(&std::env::temp_dir()).map(Self::Fresh)
+    }
+
+    /// The same, in memory for a device that is memory, if the system has such a folder.
+    pub(crate) fn for_device(given: Option<&Path>, device: &Device) -> Result<Self, BenchError> {
+        match given {
+            None if device.is_memory() && Path::new(MEMORY_FOLDER).is_dir() => {
+                Scratch::new(Path::new(MEMORY_FOLDER)).map(Self::Fresh)
+            }
+            given => Self::new(given),
+        }
     }
 
     /// Creates a folder of our own inside the given one, or in the system's temporary folder.

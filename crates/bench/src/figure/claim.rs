@@ -56,6 +56,14 @@ impl Claim {
         }
     }
 
+    /// The same about another quantity of the same runs than the figure's.
+    pub(crate) const fn about(self, value: Measure) -> Self {
+        Self {
+            value: Some(value),
+            ..self
+        }
+    }
+
     /// A claim of ours about what this repository adds. It does not count as a sentence of the
     /// paper.
     pub(crate) const fn ours(
@@ -64,14 +72,6 @@ impl Claim {
         terms: Terms,
     ) -> Self {
         Self::new("", "", english, statements, terms)
-    }
-
-    /// The same about another quantity than the figure's.
-    pub(crate) const fn by(self, value: Measure) -> Self {
-        Self {
-            value: Some(value),
-            ..self
-        }
     }
 
     /// Whether it is ours.
@@ -140,7 +140,8 @@ pub(crate) enum At {
 type Lines = &'static [&'static str];
 
 /// A statement about lines of a figure, which have the names used in the figure. "Value" is the
-/// quantity on the vertical axis. The fields are in the order in which the comment has them.
+/// quantity on the vertical axis, or that of [`Claim::value`]. The fields are in the order in which
+/// the comment has them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Statement {
     /// Each of these lines is above every other, at this number of threads.

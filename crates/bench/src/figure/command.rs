@@ -23,7 +23,7 @@ use crate::error::BenchError;
 const NOTES: &str = "\
 Runs the experiment, in turns over its lines, and writes into the folder, by the name PAPER-NUMBER:
   .csv   every run, a row each, as soon as it is over
-  .svg   the figure
+  .svg   the figure; those of tictoc-pwal 6 to 13 also have their failed locks, in .failed_locks_per_100000.svg
   .json  its points and the paper's claims
 The claims are printed, too: each holds, does not hold here, is undecided, because the runs of a point differ by
 more than what it compares, is not testable here, because it needs more cores or threads than were measured, or is

@@ -37,6 +37,8 @@ pub(crate) struct Experiment {
     pub(crate) name: &'static str,
     /// The value of `--device`.
     pub(crate) device: &'static str,
+    /// Values of the same runs that are drawn beside each figure, in charts of their own.
+    pub(crate) beside: &'static [Measure],
     pub(crate) runs: Runs,
 }
 
@@ -305,8 +307,10 @@ mod tests {
             abort_rate: Some(0.01),
             paper_abort_rate: Some(0.25),
             cas_misses: Some(7),
+            failed_locks: Some(3),
             ..RunRow::default()
         };
+        assert_eq!(Measure::FailedLocks.of(&run), Some(6.0));
         assert_eq!(Measure::Tps.of(&run), Some(1000.0));
         assert_eq!(Measure::Seconds.of(&run), Some(100.0));
         assert_eq!(Measure::PaperAbortPercent.of(&run), Some(25.0));

@@ -91,13 +91,13 @@ pub(crate) struct RunArgs {
     #[arg(long, default_value = "42", value_name = "N")]
     pub(crate) seed: u64,
     /// Device of logs, as for txn, or of queries' reads, as for query [default: the experiment's,
-    /// nvm:50ns or file]
+    /// nvm:50ns:64 or file]
     #[arg(long, value_name = "DEVICE")]
     pub(crate) device: Option<Device>,
     #[command(flatten)]
     pub(crate) shared: SharedArgs,
     /// Folder on the disk to measure. Each run uses its own subfolder, which is removed afterwards;
-    /// nothing else there is touched [default: the system's temporary folder]
+    /// nothing else there is touched [default: the system's temporary folder; for nvm /dev/shm]
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,
     #[command(flatten)]

@@ -3,6 +3,7 @@
 use super::claim::At;
 use super::definition::Across;
 use super::judge::LinearFit;
+use super::measure::Measure;
 use super::medians::{RateLine, Spread};
 use super::outcome::{Circumstances, Outcome};
 use super::svg_chart::{Chart, Mark, Places, Remark, Series};
@@ -10,7 +11,24 @@ use super::svg_chart::{Chart, Mark, Places, Remark, Series};
 impl Outcome {
     /// The figure's chart.
     pub(crate) fn chart(&self) -> Chart {
+        self.chart_of(self.figure.value)
+    }
+
+    /// The charts of other values of the same runs.
+    pub(crate) fn charts_beside(&self) -> Vec<(Measure, Chart)> {
+        let values = self.figure.experiment.beside.iter();
+        let charts = values.map(|value| (*value, self.by(*value).chart_of(*value)));
+        charts.collect()
+    }
+
+    /// The chart of the points, which are of this value.
+    fn chart_of(&self, value: Measure) -> Chart {
         let figure = self.figure;
+        let title = if value == figure.value {
+            figure.title.to_owned()
+        } else {
+            format!("{}, beside {}", value.label(), figure.title)
+        };
         let Circumstances {
             machine,
             device,
@@ -42,16 +60,13 @@ impl Outcome {
         }
         let remarks = self.remarks(&series);
         Chart {
-            title: format!(
-                "{} figure {}: {}",
-                figure.paper, figure.number, figure.title
-            ),
+            title: format!("{} figure {}: {title}", figure.paper, figure.number),
             subtitles: vec![
                 format!("{device}, {length}, {spread}"),
                 format!("{} cores, {}", machine.cores, machine.cpu),
             ],
             x_label,
-            y_label: figure.value.label().to_owned(),
+            y_label: value.label().to_owned(),
             places,
             series,
             remarks,
@@ -61,11 +76,9 @@ impl Outcome {
     /// The paper's own numbers, each once.
     fn remarks(&self, series: &[Series]) -> Vec<Remark> {
         let mut remarks: Vec<Remark> = Vec::new();
-        for number in self
-            .judged
-            .iter()
-            .flat_map(|(claim, _)| self.paper_numbers(claim))
-        {
+        let claims = self.judged.iter().map(|(claim, _)| claim);
+        let of_the_chart = claims.filter(|claim| claim.value.is_none());
+        for number in of_the_chart.flat_map(|claim| self.paper_numbers(claim)) {
             let words = number.text();
             if remarks.iter().any(|remark| remark.words == words) {
                 continue;

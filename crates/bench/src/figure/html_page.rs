@@ -189,6 +189,12 @@ impl Page {
         self.add(format_args!(
             "<div class=\"wide\">{wide}</div><div class=\"narrow\">{narrow}</div>"
         ));
+        for (_, chart) in outcome.charts_beside() {
+            let (wide, narrow) = (chart.element(WIDE), chart.element(NARROW));
+            self.add(format_args!(
+                "<div class=\"wide\">{wide}</div><div class=\"narrow\">{narrow}</div>"
+            ));
+        }
         if figure.claims.is_empty() {
             self.add(format_args!(
                 "<p class=\"soft\">The paper states no result by this figure alone.</p>"

@@ -53,7 +53,11 @@ impl<'a> Making<'a> {
         if device.is_slow() {
             self.place.note_memory(&self.machine);
         }
-        let prepared = args.prepare(experiment, &self.place)?;
+        let in_memory = args.dir.is_none() && device.is_memory();
+        let in_memory = in_memory.then(|| Place::for_device(None, &device));
+        let in_memory = in_memory.transpose()?;
+        let place = in_memory.as_ref().unwrap_or(&self.place);
+        let prepared = args.prepare(experiment, place)?;
         let points = args.points(experiment, figures, self.machine.cores, &prepared)?;
         if points.is_empty() {
             let slugs: Vec<String> = figures.iter().map(|figure| figure.slug()).collect();
@@ -70,7 +74,7 @@ impl<'a> Making<'a> {
             begun += 1;
             let (name, rest) = (experiment.name, progress.rest());
             eprintln!("{name}, run {begun} of {all}: {}{rest}", point.describe());
-            for row in point.run(&self.place, &self.machine, round)? {
+            for row in point.run(place, &self.machine, round)? {
                 records.add(point, row)?;
             }
             progress.ran(each);
@@ -79,7 +83,11 @@ impl<'a> Making<'a> {
         let rows = records.finish()?;
         outcome?;
         let outcomes = figures.iter().map(|figure| {
-            let circumstances = self.circumstances((experiment, figure), args, &device, &prepared);
+            let mut circumstances =
+                self.circumstances((experiment, figure), args, &device, &prepared);
+            if let Some(folder) = in_memory.as_ref().and_then(|place| place.path().parent()) {
+                circumstances.device = format!("{device} in {}", folder.display());
+            }
             let outcome = Outcome::of(figure, circumstances, &rows);
             self.write(&outcome, args.output.format)?;
             Ok(outcome)
@@ -132,6 +140,10 @@ impl<'a> Making<'a> {
     fn write(&self, outcome: &Outcome, format: Format) -> Result<(), BenchError> {
         let chart = self.path(outcome.figure, "svg");
         std::fs::write(&chart, outcome.chart().svg()).map_err(BenchError::file("write", &chart))?;
+        for (value, chart) in outcome.charts_beside() {
+            let path = self.path(outcome.figure, &format!("{}.svg", value.key()));
+            std::fs::write(&path, chart.svg()).map_err(BenchError::file("write", &path))?;
+        }
         let path = self.path(outcome.figure, "json");
         let document = serde_json::to_string_pretty(&outcome.document());
         document

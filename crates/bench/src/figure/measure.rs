@@ -11,6 +11,8 @@ pub(crate) enum Measure {
     Seconds,
     /// Abort rate in percent by the paper's count, which includes failed locks.
     PaperAbortPercent,
+    /// Failed rounds of a commit's locking per 100,000 transactions; most were retried.
+    FailedLocks,
     /// Failed attempts to draw a log sequence number per 100,000 transactions.
     CasMisses,
     /// A query's time, relative to ordered execution.
@@ -38,6 +40,12 @@ pub(crate) enum Measure {
 /// The number of transactions of one run in `pwal` §6.
 const RUN: f64 = 100_000.0;
 
+/// A count of a run, for as many transactions as one of `pwal` has.
+fn per_run(run: &RunRow, count: Option<u64>) -> Option<f64> {
+    let committed = run.committed.unwrap_or(0).max(1) as f64;
+    count.map(|count| count as f64 * RUN / committed)
+}
+
 impl Measure {
     /// The value of a run.
     pub(crate) fn of(self, run: &RunRow) -> Option<f64> {
@@ -45,10 +53,8 @@ impl Measure {
             Self::Tps => run.tps,
             Self::Seconds => run.tps.filter(|tps| *tps > 0.0).map(|tps| RUN / tps),
             Self::PaperAbortPercent => run.paper_abort_rate.map(|rate| rate * 100.0),
-            Self::CasMisses => {
-                let committed = run.committed.unwrap_or(0).max(1) as f64;
-                run.cas_misses.map(|misses| misses as f64 * RUN / committed)
-            }
+            Self::FailedLocks => per_run(run, run.failed_locks),
+            Self::CasMisses => per_run(run, run.cas_misses),
             Self::RelativeSeconds => run.relative_seconds,
             Self::RelativeIops => run.relative_iops,
             Self::CpuPercent => run.cpu_percent,
@@ -76,6 +82,7 @@ impl Measure {
             Self::Tps => "transactions per second",
             Self::Seconds => "seconds for 100,000 transactions",
             Self::PaperAbortPercent => "aborts and failed locks, % of attempts",
+            Self::FailedLocks => "failed locks per 100,000 transactions",
             Self::CasMisses => "failed CAS per 100,000 transactions",
             Self::RelativeSeconds => "time, ordered execution = 1",
             Self::RelativeIops => "reads per second, ordered execution = 1",
@@ -104,6 +111,7 @@ impl Measure {
             Self::DeltasPerOperation => " deltas",
             Self::MeanRttMs => " ms",
             Self::LatencyNs => " ns",
+            Self::FailedLocks => " failed locks",
             Self::CasMisses => " failed CAS",
             Self::RelativeSeconds | Self::RelativeIops => "×",
         }
@@ -115,6 +123,7 @@ impl Measure {
             Self::Tps => "tps",
             Self::Seconds => "seconds_per_100000",
             Self::PaperAbortPercent => "paper_abort_percent",
+            Self::FailedLocks => "failed_locks_per_100000",
             Self::CasMisses => "cas_misses_per_100000",
             Self::RelativeSeconds => "relative_seconds",
             Self::RelativeIops => "relative_iops",

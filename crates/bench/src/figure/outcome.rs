@@ -161,7 +161,9 @@ impl Outcome {
             let judged = match (&circumstances.unlike_paper, claim.value) {
                 (Some(why), _) => Judged::not_testable(why.clone()),
                 (None, None) => judge(claim, &points),
-                (None, Some(value)) => judge(claim, &points_of(figure, value, cores, &runs)),
+                (None, Some(value)) => {
+                    judge(claim, &points_of(figure, value, cores, &runs)).named(value)
+                }
             };
             (claim, judged)
         });
@@ -171,6 +173,18 @@ impl Outcome {
             circumstances,
             points,
             runs,
+        }
+    }
+
+    /// The same runs by another value, without claims.
+    pub(super) fn by(&self, value: Measure) -> Self {
+        let cores = self.circumstances.machine.cores;
+        Self {
+            figure: self.figure,
+            circumstances: self.circumstances.clone(),
+            judged: Vec::new(),
+            points: points_of(self.figure, value, cores, &self.runs),
+            runs: Vec::new(),
         }
     }
 
@@ -323,8 +337,7 @@ impl Outcome {
     pub(crate) fn paper_numbers(&self, claim: &Claim) -> Vec<PaperNumber> {
         match claim.value {
             None => paper_numbers(claim, self.figure.value, &self.points),
-            // The points are of another quantity.
-            Some(_) => Vec::new(),
+            Some(value) => paper_numbers(claim, value, &self.by(value).points),
         }
     }
 

@@ -105,7 +105,8 @@ pub(crate) struct LogArgs {
     #[command(flatten)]
     device: DeviceChoice,
     /// Folder on the disk to measure. Each run writes its log into its own subfolder, which is
-    /// removed afterwards; nothing else there is touched [default: the system's temporary folder]
+    /// removed afterwards; nothing else there is touched [default: the system's temporary folder; for
+    /// nvm /dev/shm]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
     #[command(flatten)]
@@ -199,7 +200,7 @@ impl LayoutName {
 /// Runs the command.
 pub(crate) fn run(args: &LogArgs) -> Result<(), BenchError> {
     args.check()?;
-    let place = Place::new(args.dir.as_deref())?;
+    let place = Place::for_device(args.dir.as_deref(), &args.device.device)?;
     let machine = Machine::describe(place.path());
     if matches!(args.device.device, Device::File | Device::Fdatasync) {
         place.note_memory(&machine);
@@ -368,7 +369,8 @@ impl LogArgs {
             frame_bytes,
             ..
         } = logged.counters;
-        let flush_bytes = (frame_bytes / flushes.max(1)).max(1).next_multiple_of(512) as u32;
+        let unit = self.device.device.write_unit_bytes();
+        let flush_bytes = (frame_bytes / flushes.max(1)).max(1).next_multiple_of(unit) as u32;
         let probe_dir = place.scratch()?;
         let ground = Ground::of(&ready, probe_dir.path());
         let probe = Probe {

@@ -227,7 +227,8 @@ pub(crate) struct TxnArgs {
     #[arg(long)]
     verify_recovery: bool,
     /// Folder for the database; it is kept, and a database in it is recovered and continued
-    /// [default: a fresh one for each run in the system's temporary folder, removed at the end]
+    /// [default: a fresh one for each run in the system's temporary folder, for nvm in /dev/shm,
+    /// removed at the end]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
     #[command(flatten)]
@@ -249,7 +250,7 @@ struct Combination {
 /// Runs the command.
 pub(crate) fn run(args: &TxnArgs) -> Result<(), BenchError> {
     args.check()?;
-    let place = Place::new(args.dir.as_deref())?;
+    let place = Place::for_device(args.dir.as_deref(), &args.device.device)?;
     let machine = Machine::describe(place.path());
     let combinations = args.combinations();
     let mut report = Report::new(args.timed.output.format);

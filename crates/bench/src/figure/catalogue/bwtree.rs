@@ -69,6 +69,7 @@ const fn experiment(
     Experiment {
         name,
         device: "null",
+        beside: &[],
         runs: Runs::Index {
             mix,
             keys: drawn.keys,
@@ -540,7 +541,7 @@ pub(super) static FIGURES: &[Figure] = &[
                 &[Statement::Grows(BW, At::Fewest, At::Cores)],
                 TWO_CORES,
             )
-            .by(Measure::FailedConsolidationPercent),
+            .about(Measure::FailedConsolidationPercent),
             Claim::new(
                 "5.4",
                 CAS_CANNOT_FAIL,
@@ -551,7 +552,7 @@ pub(super) static FIGURES: &[Figure] = &[
                 ],
                 TWO_CORES,
             )
-            .by(Measure::FailedConsolidationPercent),
+            .about(Measure::FailedConsolidationPercent),
             Claim::new(
                 "5.4",
                 HOT_KEYS_SUFFER,
@@ -589,7 +590,7 @@ pub(super) static FIGURES: &[Figure] = &[
                 &[above(&[BW_SPLIT_HEAD, BW])],
                 TWO_CORES,
             )
-            .by(Measure::OperationsPerSecond),
+            .about(Measure::OperationsPerSecond),
         ],
         notes: &[NOT_MEASURED, POPULAR, FENCE_IS_BELOW],
     },

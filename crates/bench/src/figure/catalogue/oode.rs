@@ -21,6 +21,7 @@ const NEARLY_LINEAR: f64 = 0.98;
 static THREADS: Experiment = Experiment {
     name: "oode threads",
     device: "file",
+    beside: &[],
     runs: Runs::Queries(Sweep::Threads {
         tasks: 16,
         counts: &[1, 2, 4, 8, 16],
@@ -31,6 +32,7 @@ static THREADS: Experiment = Experiment {
 static TASKS: Experiment = Experiment {
     name: "oode tasks",
     device: "file",
+    beside: &[],
     runs: Runs::Queries(Sweep::Tasks {
         counts: &[1, 2, 4, 8, 16, 32, 64, 128, 256],
         emulated: &[1, 2, 4, 8, 16],

@@ -60,6 +60,7 @@ const fn experiment(name: &'static str) -> Experiment {
     Experiment {
         name,
         device: "file",
+        beside: &[],
         runs: Runs::Transactions {
             threads: Threads::Waiting(THREADS),
             transactions: Transactions::InAll(100_000),

@@ -30,6 +30,7 @@ const GOAL_MS: f64 = 400.0;
 static GROUPS: Experiment = Experiment {
     name: "raft-pwal groups and distances",
     device: "file",
+    beside: &[],
     runs: Runs::Cluster {
         workers: WORKERS,
         seconds: 3,
@@ -40,6 +41,7 @@ static GROUPS: Experiment = Experiment {
 static SECONDS: Experiment = Experiment {
     name: "raft-pwal CPU of the leader",
     device: "file",
+    beside: &[],
     runs: Runs::Cluster {
         workers: WORKERS,
         seconds: 10,

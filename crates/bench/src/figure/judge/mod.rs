@@ -13,6 +13,7 @@ pub(crate) use self::comparison_margin::Doubt;
 use self::linear_fit::FitSpread;
 pub(crate) use self::linear_fit::LinearFit;
 use super::claim::{At, Claim, Statement};
+use super::measure::Measure;
 use super::medians::{Points, RateLine, Spread, short};
 
 /// A line is flat if it rises by at most this factor, and falls by at most the same.
@@ -80,6 +81,17 @@ impl Judged {
     /// Whether the decisive difference is within the variation of the runs.
     pub(crate) fn within_spread(&self) -> bool {
         self.verdict == Verdict::Undecided
+    }
+
+    /// The same, with the name of the quantity before the numbers.
+    pub(super) fn named(self, value: Measure) -> Self {
+        if self.verdict == Verdict::NotTestable {
+            return self;
+        }
+        Self {
+            found: format!("{}, {}", value.label(), self.found),
+            ..self
+        }
     }
 
     /// The verdict on a claim without the required cores, threads or keys.

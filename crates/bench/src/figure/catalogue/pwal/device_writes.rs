@@ -18,6 +18,7 @@ use super::PAPER;
 static WRITES: Experiment = Experiment {
     name: "pwal writes to the device",
     device: "file",
+    beside: &[],
     runs: Runs::Writes {
         bytes: &[512, 4096, 32_768, 262_144],
         seconds: 1,
