@@ -81,7 +81,7 @@ fn acknowledged_commits_in_short_blocks_open_on_a_disk() {
 
 /// The second backup writes behind frames of the first, which end amid a block of the device.
 #[test]
-fn a_log_in_short_blocks_is_backed_up_to_a_disk() {
+fn logs_in_short_blocks_are_backed_up_to_disks() {
     for spec in SPECS {
         for block_bytes in [64, 512, 4096] {
             let disk = SimDisk::new().with_blocks(64);

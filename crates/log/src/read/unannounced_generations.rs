@@ -262,7 +262,7 @@ mod tests {
 
     /// Its header takes two of the shortest blocks, the last of a piece and the first of the next.
     #[test]
-    fn a_frame_whose_header_lies_in_two_pieces_is_found() {
+    fn a_frame_with_its_header_in_two_pieces_is_found() {
         const FRAME_BYTES: usize = 200;
         const IDENTITY: u128 = 7;
         let header = FrameHeader {

@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flush_that_is_not_timed_counts_as_the_last_that_was() {
+    fn an_untimed_flush_counts_as_the_last_timed_one() {
         let mut timer = FlushTimer {
             untimed: 2,
             last: Duration::from_nanos(300),
