@@ -29,6 +29,7 @@ mod backups;
 mod backups_left;
 mod campaign_plan;
 mod checkpoints;
+mod error_text;
 mod oracle;
 mod run_and_sweep;
 mod shown_views;

@@ -6,8 +6,8 @@ use namiki::{Database, Error, Session, Table, Transaction, Value};
 
 use super::backups::Backups;
 use super::checkpoints::Checkpoints;
+use super::error_text::with_sources;
 use super::shown_views::ShownView;
-use super::sweep::with_sources;
 use super::tables::{KEYS, Tables, rows};
 use crate::key_encoding::Numbered;
 

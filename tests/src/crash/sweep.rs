@@ -1,6 +1,6 @@
 //! Every crash of a run, and its consequences.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use namiki::{Error, IndexKind, LogError};
 use namiki_platform::disk::SimDisk;
@@ -8,6 +8,7 @@ use namiki_platform::disk::sim::Loss;
 use namiki_platform::seeded_random::Random;
 
 use super::backups_left::{check_left, check_next};
+use super::error_text::with_sources;
 use super::{Acknowledge, Clients, Kept, Oracle, Setup, Tables, run_shuffled};
 use crate::key_encoding::{Numbered, Spelling};
 
@@ -384,18 +385,4 @@ fn check_stamp<K: Numbered>(
             ticket.stamp().0
         ))
     }
-}
-
-/// The error's message, and those of its sources.
-pub(super) fn with_sources(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut seen = BTreeSet::new();
-    let mut source = error.source();
-    while let Some(inner) = source {
-        if seen.insert(inner.to_string()) {
-            text = format!("{text}: {inner}");
-        }
-        source = inner.source();
-    }
-    text
 }
