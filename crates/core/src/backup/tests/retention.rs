@@ -20,6 +20,7 @@ fn options(disk: &SimDisk, keep: Duration) -> BackupOptions {
 /// A database that is backed up before each checkpoint, with points in between.
 struct Followed {
     spec: ProtocolSpec,
+    /// The backup's disk.
     disk: SimDisk,
     db: Database,
     history: History,
@@ -28,9 +29,20 @@ struct Followed {
 }
 
 impl Followed {
+    /// On one disk.
     fn new(spec: ProtocolSpec, seed: u64) -> Self {
         let disk = SimDisk::with_separate_directories();
-        let db = with_points(spec, &disk).open(DIR).unwrap();
+        Self::on_disks(spec, seed, &disk.clone(), disk)
+    }
+
+    /// With the database on a disk of its own: a fault is for the backup, and not for a log file that is made ready.
+    fn apart(spec: ProtocolSpec, seed: u64) -> Self {
+        let [of_database, disk] = [(); 2].map(|()| SimDisk::with_separate_directories());
+        Self::on_disks(spec, seed, &of_database, disk)
+    }
+
+    fn on_disks(spec: ProtocolSpec, seed: u64, of_database: &SimDisk, disk: SimDisk) -> Self {
+        let db = with_points(spec, of_database).open(DIR).unwrap();
         Self {
             spec,
             disk,
@@ -192,7 +204,7 @@ fn a_crash_takes_away_no_point_that_is_kept() {
 #[test]
 fn a_full_directory_gives_up_what_is_too_old() {
     let spec = "TT(EPOCH)+PWAL(auto)".parse().unwrap();
-    let mut followed = Followed::new(spec, 3);
+    let mut followed = Followed::apart(spec, 3);
     for _ in 0..4 {
         followed.write(4);
         followed.back_up(HOUR);
@@ -251,7 +263,7 @@ fn a_failing_device_takes_away_no_point_that_is_kept() {
         Step::Remove,
     ] {
         for after in 0..8 {
-            let mut followed = Followed::new(spec, after);
+            let mut followed = Followed::apart(spec, after);
             for _ in 0..2 {
                 followed.write(3);
                 followed.back_up(HOUR);
