@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs;
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -33,6 +34,10 @@ const END_TIMEOUT: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(2);
 /// The system's clock ticks per second in `/proc`: fixed on Linux.
 const TICKS_PER_S: f64 = 100.0;
+/// Blocks of ports for clusters: the first port of all, their number, and the ports of each.
+const FIRST_PORT: u16 = 14_000;
+const PORT_BLOCKS: usize = 80;
+const BLOCK_PORTS: u16 = 200;
 
 /// A running cluster. It is stopped on drop, unless it was running before.
 #[derive(Debug)]
@@ -45,6 +50,8 @@ pub(super) struct LocalCluster {
     pub(super) options: ClientOptions,
     /// Whether it keeps running after drop.
     keep_running: bool,
+    /// Held as long as the cluster is used.
+    ports: PortBlock,
     pub(super) namespaces: Option<Namespaces>,
 }
 
@@ -67,6 +74,7 @@ impl LocalCluster {
             nodes: Vec::new(),
             options: ClientOptions::default(),
             keep_running: false,
+            ports: PortBlock::take(),
             namespaces: None,
         };
         cluster.read_nodes()?;
@@ -78,7 +86,7 @@ impl LocalCluster {
         }
         let mut arguments = vec![
             "start".to_owned(),
-            format!("--port={}", first_port()),
+            format!("--port={}", cluster.ports.first),
             format!("--nodes={}", shape.nodes),
             format!("--workers={}", shape.workers),
             format!("--group-size={}", shape.group_size),
@@ -360,10 +368,31 @@ fn read_config(dir: &Path) -> Result<Option<NodeConfig>, BenchError> {
     config.map(Some)
 }
 
-/// The first port to try for a new cluster, which differs between processes. While all nodes are
-/// down, another cluster could take their ports.
-fn first_port() -> u32 {
-    14_000 + std::process::id() % 80 * 200
+/// A block of ports for a new cluster. While all its nodes are down, another benchmark's cluster
+/// could take their ports: so the last port of the block, which no node has, says that it is taken.
+#[derive(Debug)]
+struct PortBlock {
+    first: u16,
+    _taken: Option<TcpListener>,
+}
+
+impl PortBlock {
+    /// One that no other benchmark has. If all are taken, the first one: the cluster looks for free
+    /// ports from there on.
+    fn take() -> Self {
+        let process = std::process::id() as usize;
+        let mut blocks = (0..PORT_BLOCKS).map(|at| (process + at) % PORT_BLOCKS);
+        let taken = blocks.find_map(|block| {
+            let first = FIRST_PORT + block as u16 * BLOCK_PORTS;
+            let last = first + BLOCK_PORTS - 1;
+            Some((first, TcpListener::bind(("127.0.0.1", last)).ok()?))
+        });
+        let (first, listener) = taken.unzip();
+        Self {
+            first: first.unwrap_or(FIRST_PORT),
+            _taken: listener,
+        }
+    }
 }
 
 /// Processor seconds used by a process, user and system together.
