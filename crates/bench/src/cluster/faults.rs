@@ -164,7 +164,7 @@ impl Fault {
         every: Duration::ZERO,
     };
 
-    /// Injects a fault periodically until the run ends, and repairs it half-way to the next one.
+    /// Injects a fault periodically until the run is over, and repairs it half-way to the next one.
     pub(super) fn run(
         self,
         cluster: &LocalCluster,

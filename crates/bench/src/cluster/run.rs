@@ -96,7 +96,7 @@ impl<'a> Run<'a> {
                 Err(_) => Ok(Vec::new()),
             });
             let recorder = Rc::new(RefCell::new(Recorder::new(Instant::now())));
-            let driven = self.drive(cluster, begin, Rc::clone(&recorder));
+            let driven = self.drive(cluster, (begin, is_over), Rc::clone(&recorder));
             let driven = local.block_on(&runtime, driven);
             is_over.store(true, Ordering::Relaxed);
             let faults = faults.join().map_err(|_| BenchError::Panicked)?;
@@ -135,11 +135,12 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Loads the data, and runs the clients.
+    /// Loads the data, and runs the clients. Faults begin with a message, and end when the flag is
+    /// set.
     async fn drive(
         &self,
         cluster: &LocalCluster,
-        begin: std::sync::mpsc::Sender<()>,
+        (begin, is_over): (std::sync::mpsc::Sender<()>, &AtomicBool),
         recorder: Rc<RefCell<Recorder>>,
     ) -> Result<(RefCell<Shared>, CpuUse), BenchError> {
         let mut client = AsyncClient::connect(cluster.addresses(), self.options(cluster)).await?;
@@ -195,6 +196,8 @@ impl<'a> Run<'a> {
         let _ = begin.send(());
         let clients: Vec<_> = clients.into_iter().map(spawn_local).collect();
         let cpu = self.time(cluster, &shared, &clients).await;
+        // Clients then wait for their last commands: on a slow disk, for longer than nodes would live.
+        is_over.store(true, Ordering::Relaxed);
         for client in clients {
             client.await.map_err(|_| BenchError::Panicked)??;
         }

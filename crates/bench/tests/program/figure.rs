@@ -57,7 +57,7 @@ fn a_tictoc_pwal_figure_has_four_lines_and_claims() {
     let out = dir.path().join("made/here");
     let rows = figure("tictoc-pwal", "7", &out, "--repeat 2");
     let (points, claims) = (of_kind(&rows, "point"), of_kind(&rows, "claim"));
-    assert_eq!((points.len(), claims.len()), (8, 5));
+    assert_eq!((points.len(), claims.len()), (8, 6));
     assert!(points.iter().all(|point| point["runs"] == 2));
     assert!(
         claims
@@ -98,7 +98,7 @@ fn a_tictoc_pwal_figure_has_four_lines_and_claims() {
     let document = std::fs::read_to_string(out.join("tictoc-pwal-7.json")).unwrap();
     let document: Value = serde_json::from_str(&document).unwrap();
     assert_eq!(document["points"].as_array().unwrap().len(), 8);
-    assert_eq!(document["claims"].as_array().unwrap().len(), 5);
+    assert_eq!(document["claims"].as_array().unwrap().len(), 6);
     let command = document["command"].as_str().unwrap();
     assert!(
         command.starts_with("namiki-bench figure tictoc-pwal 7 --out "),
