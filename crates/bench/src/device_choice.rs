@@ -175,7 +175,7 @@ impl Device {
     /// The unit of the lengths of writes: a sector, or a shorter block.
     pub(crate) fn write_unit_bytes(&self) -> u64 {
         let bytes = match self {
-            Self::Nvm(nvm) => nvm.block_bytes.min(SECTOR_BYTES),
+            Self::Nvm(nvm) => nvm.block_bytes,
             _ => SECTOR_BYTES,
         };
         bytes as u64

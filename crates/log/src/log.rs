@@ -56,7 +56,8 @@ pub struct LogCounters {
     /// Attempts to draw an LSN that another thread won; compare-and-swap only.
     pub cas_misses: u64,
     /// Sum over all frames of the time from the beginning of the write until its end was seen. In
-    /// groups by count, one in 16 short flushes is timed, and the others count as long as that one.
+    /// groups by count, one in 16 short flushes is timed, and the others count as long as that one:
+    /// the sum is too small if some of those were long, as where a log file ends.
     pub flush_ns: u64,
     /// Number of frames without commits, with one, with 2 or 3, with 4 to 7, and so on; the last
     /// entry counts all frames with more.

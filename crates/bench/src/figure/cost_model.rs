@@ -1,14 +1,14 @@
-//! An explanation of the use of processors by counts of the same runs: so much processor time for
-//! each read, and so much for each of something else. A least-squares fit of the medians tells
-//! whether that adds up to the measured use.
+//! Explains processor time as a sum of costs: one for each read, one for each other event. A
+//! least-squares fit of the medians tells whether they add up to the measured use.
 //!
-//! The fit has no constant: any cost could hide in it.
+//! The fit has no constant: any cost could hide in it. Its coefficient of determination is the
+//! adjusted one, since each further cost fits better.
 
 use super::run_row::{Count, RunRow};
 use crate::result_writer::{median, number_text};
 
 /// With fewer points than costs and these, a fit is good whatever the points are.
-const POINTS_BESIDE_COSTS: usize = 2;
+const POINTS_BESIDE_COSTS: usize = 3;
 /// The smallest coefficient of determination of an explanation.
 const EXPLAINS: f64 = 0.9;
 /// A row is a sum of others if less than this part of it is left without them.
@@ -39,17 +39,26 @@ type CostPoint = (Vec<f64>, f64);
 struct CostFit {
     /// The cost of one of each count.
     costs: Vec<f64>,
-    /// The coefficient of determination.
+    /// The adjusted coefficient of determination.
     r_squared: f64,
+    points: usize,
+}
+
+/// Why there is no fit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum NoFit {
+    /// There are too few points, something was not counted, or the counts depend on one another.
+    Untested,
+    /// A cost would be negative.
+    Negative,
 }
 
 impl CostFit {
-    /// Fits points; `None` if there are too few, if the counts depend on one another, or if a cost
-    /// would be negative.
-    fn of(points: &[CostPoint]) -> Option<Self> {
-        let number = points.first()?.0.len();
+    /// Fits points.
+    fn of(points: &[CostPoint]) -> Result<Self, NoFit> {
+        let number = points.first().map_or(0, |(rates, _)| rates.len());
         if points.len() < number + POINTS_BESIDE_COSTS {
-            return None;
+            return Err(NoFit::Untested);
         }
         let sum = |of: &dyn Fn(&CostPoint) -> f64| points.iter().map(of).sum::<f64>();
         let row = |at: usize| {
@@ -59,17 +68,26 @@ impl CostFit {
             row.push(sum(&|(rates, value)| rates[at] * value));
             row
         };
-        let costs = solved((0..number).map(row).collect())?;
+        let costs = solved((0..number).map(row).collect()).ok_or(NoFit::Untested)?;
         let mean = sum(&|(_, value)| *value) / points.len() as f64;
         let all = sum(&|(_, value)| (value - mean).powi(2));
         let left = sum(&|(rates, value)| {
             let added = rates.iter().zip(&costs).map(|(rate, cost)| rate * cost);
             (value - added.sum::<f64>()).powi(2)
         });
-        let is_cost = all > 0.0 && costs.iter().all(|cost| *cost >= 0.0);
-        is_cost.then(|| Self {
-            r_squared: 1.0 - left / all,
+        if costs.iter().any(|cost| *cost < 0.0) {
+            return Err(NoFit::Negative);
+        }
+        let free = (points.len() - number) as f64;
+        let varies = all / (points.len() - 1) as f64;
+        Ok(Self {
+            r_squared: if all > 0.0 {
+                1.0 - left / free / varies
+            } else {
+                0.0
+            },
             costs,
+            points: points.len(),
         })
     }
 }
@@ -105,29 +123,41 @@ impl CostModel {
     /// runs; `cores` is the number of processors.
     pub(crate) fn text(&self, places: &[Vec<&RunRow>], cores: usize) -> String {
         let mut tried = Vec::new();
+        let mut is_tested = false;
         for set in self.sets {
             let points = places.iter().filter_map(|runs| point(runs, set, cores));
             let names: Vec<&str> = set.iter().map(|cost| cost.many).collect();
             let names = names.join(" and ");
-            match CostFit::of(&points.collect::<Vec<_>>()) {
-                Some(fit) if fit.r_squared >= EXPLAINS => {
+            let fit = CostFit::of(&points.collect::<Vec<_>>());
+            is_tested |= fit != Err(NoFit::Untested);
+            match fit {
+                Ok(fit) if fit.r_squared >= EXPLAINS => {
                     let costs = fit.costs.iter().zip(*set);
                     let costs: Vec<String> = costs
                         .map(|(cost, of)| format!("{} µs for each {}", number_text(*cost), of.one))
                         .collect();
                     return format!(
-                        "Counted {names} add up to the processor time: with {}, R² of a least-squares fit is {}.",
+                        "Counted {names} add up to the processor time: with {}, adjusted R² of a least-squares fit of {} \
+                         points is {}.",
                         costs.join(", "),
+                        fit.points,
                         number_text(fit.r_squared)
                     );
                 }
-                Some(fit) => tried.push(format!("{} for {names}", number_text(fit.r_squared))),
-                None => tried.push(format!("no fit for {names}")),
+                Ok(fit) => tried.push(format!("{} for {names}", number_text(fit.r_squared))),
+                Err(NoFit::Negative) => tried.push(format!("a negative cost for {names}")),
+                Err(NoFit::Untested) => tried.push(format!("no fit for {names}")),
             }
         }
+        let tried = tried.join("; ");
+        if !is_tested {
+            return format!(
+                "It could not be tested whether counts explain it, for lack of points or of counts that differ: {tried}."
+            );
+        }
         format!(
-            "No count of these runs explains it. R² of a least-squares fit would have to be {EXPLAINS} at least: {}.",
-            tried.join("; ")
+            "No count of these runs explains it. Adjusted R² of a least-squares fit would have to be {EXPLAINS} at \
+             least: {tried}."
         )
     }
 }
@@ -198,7 +228,7 @@ mod tests {
         assert_eq!(
             text(&runs(OF_WAKE_UPS)),
             "Counted reads and wake-ups add up to the processor time: with 3.00 µs for each read, 25.0 µs for each \
-             wake-up, R² of a least-squares fit is 1.00."
+             wake-up, adjusted R² of a least-squares fit of 6 points is 1.00."
         );
         let three = text(&runs(|[reads, polls, wake_ups]| {
             3.0 * reads + 30.0 * polls + 12.0 * wake_ups
@@ -229,8 +259,9 @@ mod tests {
     }
 
     #[test]
-    fn few_points_and_missing_or_equal_counts_are_no_reason() {
-        assert!(text(&runs(OF_WAKE_UPS)[..3]).starts_with("No count"));
+    fn few_points_and_missing_or_equal_counts_test_nothing() {
+        let few = text(&runs(OF_WAKE_UPS)[..3]);
+        assert!(few.starts_with("It could not be tested"), "{few}");
         let changes: [fn(&mut RunRow); 2] =
             [|run| run.wake_ups = None, |run| run.wake_ups = run.reads];
         for change in changes {

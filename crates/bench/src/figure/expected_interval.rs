@@ -3,7 +3,11 @@
 //! Three runs of a point say little about their spread: the median of three more lies between the
 //! lowest and the highest of them in six of ten cases, even if nothing has changed. But the points
 //! of a line vary alike, relative to their size. So their spread is estimated from all of them, and
-//! the interval is Student's prediction interval for a median, by logarithms.
+//! the interval is Student's prediction interval for a median, by logarithms (of one more than the
+//! value, on a line with zeros).
+//!
+//! That is the spread within one report. What changes between two reports, such as the speed of a
+//! shared disk from hour to hour, is not in it; [`agreement`](super::agreement) shows it.
 
 use super::medians::Spread;
 use crate::result_writer::median;
@@ -21,11 +25,11 @@ const OF_MEDIAN: [f64; 5] = [1.0, 0.5, 0.449, 0.298, 0.287];
 /// The same of many runs, times their number: half of π.
 const OF_MEDIAN_LIMIT: f64 = std::f64::consts::FRAC_PI_2;
 
-/// How much the runs of a line vary: of each of its points, the runs.
+/// How much the runs of a line's points vary, by logarithms.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct LineSpread {
-    /// Whether it is relative: of logarithms.
-    is_relative: bool,
+    /// Added to each value before its logarithm is taken: one, if there are zeros.
+    shift: f64,
     /// The standard deviation of a run.
     deviation: f64,
     degrees: usize,
@@ -34,8 +38,9 @@ pub(crate) struct LineSpread {
 impl LineSpread {
     /// `None` if no point has two runs.
     pub(crate) fn of<'a>(points: impl Iterator<Item = &'a [f64]> + Clone) -> Option<Self> {
-        let is_relative = points.clone().flatten().all(|value| *value > 0.0);
-        let scaled = |value: &f64| if is_relative { value.ln() } else { *value };
+        let has_zeros = points.clone().flatten().any(|value| *value <= 0.0);
+        let shift = if has_zeros { 1.0 } else { 0.0 };
+        let scaled = |value: &f64| (value.max(0.0) + shift).ln();
         let (mut squares, mut degrees) = (0.0, 0);
         for runs in points.filter(|runs| runs.len() > 1) {
             let values: Vec<f64> = runs.iter().map(scaled).collect();
@@ -44,7 +49,7 @@ impl LineSpread {
             degrees += values.len() - 1;
         }
         (degrees > 0).then(|| Self {
-            is_relative,
+            shift,
             deviation: (squares / degrees as f64).sqrt(),
             degrees,
         })
@@ -57,11 +62,9 @@ impl LineSpread {
         // Both medians vary, the one here and the expected one.
         let distance =
             student(self.degrees) * self.deviation * (2.0 * of_median(runs.len())).sqrt();
-        let (low, high) = if self.is_relative {
-            (middle * (-distance).exp(), middle * distance.exp())
-        } else {
-            (middle - distance, middle + distance)
-        };
+        let shifted = middle + self.shift;
+        let low = (shifted * (-distance).exp() - self.shift).max(0.0);
+        let high = shifted * distance.exp() - self.shift;
         Some((low.min(seen.low), high.max(seen.high)))
     }
 }
@@ -125,13 +128,19 @@ mod tests {
         assert!((PERCENT - 1..PERCENT + 4).contains(&percent), "{percent} %");
     }
 
+    /// Neither does a zero make the whole line vary by thousands, nor is less than nothing expected.
     #[test]
-    fn lines_with_zeros_vary_absolutely() {
-        let points = [vec![0.0, 0.0, 2.0], vec![10.0, 12.0, 11.0]];
+    fn a_zero_of_a_line_has_an_interval_of_its_own_size() {
+        let points = [
+            vec![0.0, 0.0, 0.0],
+            vec![4000.0, 4100.0, 3900.0],
+            vec![900.0, 1000.0, 1100.0],
+        ];
         let of_line = spread(&points).unwrap();
-        assert!(!of_line.is_relative);
+        let (low, high) = of_line.interval(&points[0]).unwrap();
+        assert!(low.abs() < 1e-9 && high < 1.0, "{low} to {high}");
         let (low, high) = of_line.interval(&points[1]).unwrap();
-        assert!((11.0 - low - (high - 11.0)).abs() < 1e-9 && low < 10.0 && high < 16.0);
+        assert!(low < 3900.0 && low > 2000.0 && high > 4100.0 && high < 8000.0);
     }
 
     #[test]

@@ -130,7 +130,7 @@ impl LogFileTarget {
         self.current_bytes() - self.used
     }
 
-    /// What is left of the current file for a frame whose entries need this grant.
+    /// Room in the current file for a frame whose entries need this grant.
     pub(crate) fn left_for(&self, needs: Grant) -> u64 {
         if needs == Grant::All && self.has_oversize_deletions() {
             0
@@ -202,8 +202,8 @@ impl LogFileTarget {
         log_file.map_or(Grant::All, |log_file| log_file.grant)
     }
 
-    /// The files for many frames that take only deletions: their numbers and unwritten bytes. What
-    /// an oversize frame has left of its own file never takes more.
+    /// The files for many frames that take only deletions: their numbers and unwritten bytes. The
+    /// rest of an oversize file of deletions is too short for many.
     pub(crate) fn restricted_for_many(&self) -> impl Iterator<Item = (u64, u64)> {
         let restricted = self.restricted_log_files();
         let for_many = restricted.filter(|(it, _)| !it.is_oversize);

@@ -6,8 +6,8 @@
 //!   written         with the frame's head, which is what makes the frame be there
 //! ```
 //! So the commit of a gigabyte is a write of a block or two: what is before it holds nothing up but the
-//! commit itself. Its body is never torn, for it is durable before the name is; where the first
-//! block is missing, the log file looks like one with a torn frame, and is read as that.
+//! commit itself. Its body is never torn, for it is durable before the name is; where a
+//! block of its head is missing, the log file reads as one with a torn frame.
 //!
 //! # Invariants
 //! - O1. The log file's length is its header's block, the frame, and the room for an epoch marker.

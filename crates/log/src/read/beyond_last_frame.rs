@@ -3,10 +3,10 @@
 //! One frame of a stream is in flight at a time, and a device keeps or loses whole sectors of it.
 //! So behind the last whole frame of a generation without a seal there may be, and nothing else:
 //! - *One torn frame*, where the next would be: here, or at the beginning of the next log file if
-//!   the rest of this one is too short for it, or if one of the two was made for one frame: what
-//!   such a frame leaves of its file is not for every other. Its first sector is lost, or is that of
-//!   the next frame. If blocks are shorter than a header, the second one may be lost instead. In log
-//!   files that were created zeroed all else is zero, so other bytes are damage.
+//!   the rest of this one is too short for it, or if one of the two was made for one frame: other
+//!   frames may not use the rest of such a file. Its first sector is lost, or is that of the next
+//!   frame. If blocks are shorter than a header, the second one may be lost instead. In log files
+//!   that were created zeroed all else is zero, so other bytes are damage.
 //! - *Log files that were made ready*, with their headers and no frames. The last of them may be
 //!   without its header: then it is zero, or an old one that is to be written again.
 //! - *A first log file that was given up*: it has the header of the next, whose name was lost, and

@@ -113,7 +113,7 @@ pub(super) struct LongRow<'a> {
     long: LongResult,
 }
 
-/// What a long run shows beyond a short one.
+/// Results of a long run that a short one lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(super) struct LongResult {
     intervals: usize,

@@ -17,7 +17,7 @@ use crate::page_cache::file_bytes;
 /// Time between looks at the clock.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// What happened in one interval.
+/// Measurements of one interval.
 #[derive(Clone, Debug)]
 pub(super) struct Interval {
     /// From the beginning of the run to the end of the interval.
