@@ -209,15 +209,17 @@ impl<K: Key, V: Variant> BwTree<K, V> {
         resize: Resize,
         guard: &Guard,
     ) -> Option<SplitDone> {
-        let (len, depth) = (place.head.len(), place.head.depth());
+        let depth = place.head.depth();
+        // In the paper's own tree a walk: only where the answer matters.
+        let len = || place.head.len();
         let long = self.is_long(depth, self.config.leaf_chain_max);
         let deleted = resize == Resize::SplitOrMerge;
         // Trap "a tree emptied returns its memory": the last deletes of a leaf may never reach the
         // threshold, so an empty leaf is compacted at once.
-        let sparse = deleted && (len == 0 || (len < self.config.leaf_min() && depth >= 4));
+        let sparse = deleted && (len() == 0 || (depth >= 4 && len() < self.config.leaf_min()));
         // Readers shorten chains and never split, so the chain of a full leaf may never reach the
         // threshold.
-        let full = resize != Resize::Never && len > self.config.leaf_max;
+        let full = resize != Resize::Never && len() > self.config.leaf_max;
         if !long && !sparse && !full {
             return None;
         }

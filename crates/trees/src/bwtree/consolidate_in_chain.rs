@@ -38,7 +38,7 @@ use namiki_index::shared::counters::Event;
 use super::BwTree;
 use super::consolidate::{Consolidated, consolidated};
 use super::mutable_delta_pointers::worth_cutting;
-use super::node::NodeRef;
+use super::node::{NodeRef, OwnedNode};
 use super::structure_change_types::{Below, Resize};
 use super::variant::Variant;
 
@@ -63,11 +63,27 @@ impl<K: Key, V: Variant> BwTree<K, V> {
         }
         match consolidated(below, self.len_max(seam.level(), resize)) {
             Consolidated::Base(base) => {
-                self.mapping.cut_below(seam, base, guard);
-                self.counters.add(Event::Consolidation);
+                self.cut_below(seam, below, base, guard);
                 Below::Done
             }
             Consolidated::TooLarge(_) => Below::NeedsHead,
         }
+    }
+
+    /// Installs a base node in place of the chain that it was consolidated from. A failure would break
+    /// C1, and is counted as that of any other consolidation.
+    pub(super) fn cut_below(
+        &self,
+        seam: NodeRef<'_, K, V>,
+        below: NodeRef<'_, K, V>,
+        base: OwnedNode<K, V>,
+        guard: &Guard,
+    ) {
+        let event = if self.mapping.cut_below(seam, below, base, guard) {
+            Event::Consolidation
+        } else {
+            Event::FailedConsolidation
+        };
+        self.counters.add(event);
     }
 }

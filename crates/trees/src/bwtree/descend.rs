@@ -1,10 +1,11 @@
 //! Finding the page that covers a point, on any level.
 //!
-//! A descent keeps no stack of the pages it passed (the paper's `node_stack`), except in the paper's
-//! own tree (`node_stack.rs`): structure changes are rare, and a thread that needs a parent searches
-//! for it again from the root, which cannot be stale (trap "stale parent stack"). A search that meets a page with a range that ends before its
-//! point goes right, as in a B-link tree; one that meets a removed page helps to finish the removal
-//! and restarts from the root.
+//! A descent keeps no stack of the pages it passed: a thread that needs a parent searches again from
+//! the root, which cannot be stale (trap "stale parent stack"). The exception is the paper's own tree
+//! (`node_stack.rs`).
+//!
+//! A search that meets a page with a range that ends before its point goes right, as in a B-link tree;
+//! one that meets a removed page helps to finish the removal and restarts from the root.
 //!
 //! The point may also lie *just below* a key. That is how we walk left without left links (trap
 //! "backward scans without left links"): the left neighbour of a page is the page covering the point

@@ -123,6 +123,32 @@ fn a_split_delta_stays_until_it_is_consolidated() {
     a_split_delta_stays::<PaperSplitHead>();
 }
 
+/// Without a walk down the chain for its length. Paper: bwtree §4.2.2
+#[test]
+fn a_blind_writer_splits_where_it_consolidates_or_meets_the_base_node() {
+    let put = |tree: &BwTree<Fixed8, Paper>, key: u64| tree.put(&key.to_be_bytes(), key).unwrap();
+    let splits = |tree: &BwTree<Fixed8, Paper>| tree.statistics().splits;
+    let by_consolidation = tree::<Paper>(8);
+    for key in 8..12_u64 {
+        assert_eq!(splits(&by_consolidation), 0);
+        put(&by_consolidation, key);
+    }
+    assert_eq!(splits(&by_consolidation), 1);
+    sound(&by_consolidation);
+    // A reader consolidates first, and does not split.
+    let after_reader = tree::<Paper>(8);
+    for key in 8..11_u64 {
+        put(&after_reader, key);
+    }
+    push(&after_reader, [0].into_iter());
+    assert_eq!(after_reader.get(&[0; 8]), Ok(Lookup::Found(0)));
+    assert_eq!(head_of(&after_reader, 0), (Kind::Base, 0));
+    assert_eq!(splits(&after_reader), 0);
+    put(&after_reader, 11);
+    assert_eq!(splits(&after_reader), 1);
+    sound(&after_reader);
+}
+
 /// Trap "stale parent stack". Paper: bwtree §4.1.1, figure 6
 #[test]
 fn a_stack_leads_to_the_parent_after_its_split() {

@@ -221,18 +221,30 @@ impl<K: Key, V: Variant> Mapping<K, V> {
         true
     }
 
-    /// Replaces the chain below the delta `seam`, which this thread published, by the base node
+    /// Replaces the chain `below` the delta `seam`, which this thread published, by the base node
     /// `new`; once for each delta (`mutable_delta_pointers.rs`, L1). The old chain is retired,
-    /// while the head stays.
-    pub(super) fn cut_below(&self, seam: NodeRef<'_, K, V>, new: OwnedNode<K, V>, guard: &Guard) {
+    /// while the head stays. False: another chain is below, and stays.
+    pub(super) fn cut_below(
+        &self,
+        seam: NodeRef<'_, K, V>,
+        below: NodeRef<'_, K, V>,
+        new: OwnedNode<K, V>,
+        guard: &Guard,
+    ) -> bool {
         assert!(V::IN_CHAIN && new.as_ref().kind() == Kind::Base);
+        if !seam.link().cut(below.as_ptr(), new.as_ref().as_ptr()) {
+            return false;
+        }
         seam.set_base_hint(new.as_ref());
-        let old = seam.link().cut(new.into_raw());
+        // Published: it belongs to the chain now.
+        new.into_raw();
+        let old = below.as_ptr();
         // SAFETY: a thread that walks the chain from now on goes to `new`; no delta above borrows from what
         // is cut out (N3), and we alone take it out and retire it (M2, L1). If the whole chain was
         // taken out of the table in between, it will be freed after `guard` is dropped, hence after
         // our swap, and `new` with it. If a writer further up cut the seam itself out, likewise.
         unsafe { retire_chain::<K, V>(old, guard) };
+        true
     }
 
     fn swap<'g>(

@@ -31,11 +31,13 @@ impl<T> Link<T> {
         self.0.load(Ordering::Acquire)
     }
 
-    /// Replaces the chain below by `consolidated`, and returns that chain. For the thread that
-    /// published the delta, once (L1): so it needs no comparison and cannot fail.
-    pub(super) fn cut(&self, consolidated: *mut T) -> *mut T {
+    /// Replaces the chain `below` by `consolidated`, if the delta still lies on that chain. It does for
+    /// the thread that published the delta, once (L1).
+    pub(super) fn cut(&self, below: *mut T, consolidated: *mut T) -> bool {
         // `Release` pairs with the `Acquire` of `below`. No other thread stores here (L1).
-        self.0.swap(consolidated, Ordering::AcqRel)
+        self.0
+            .compare_exchange(below, consolidated, Ordering::AcqRel, Ordering::Relaxed)
+            .is_ok()
     }
 }
 

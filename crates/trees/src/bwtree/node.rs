@@ -405,9 +405,6 @@ impl<'g, K: Key, V: Variant> NodeRef<'g, K, V> {
     /// was put there; after the largest number it continues at one.
     #[inline]
     pub(super) fn depth(self) -> u8 {
-        if V::LITERAL && !V::IN_CHAIN {
-            return self.counted_depth();
-        }
         self.header().depth
     }
 

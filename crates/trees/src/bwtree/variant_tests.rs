@@ -10,7 +10,7 @@ use namiki_index::contract::sound;
 use namiki_index::key::Fixed8;
 use namiki_index::{Lookup, OrderedIndex, PointIndex};
 
-use super::consolidate::collect;
+use super::consolidate::{Consolidated, collect, consolidated};
 use super::descend::{At, Place};
 use super::node::{Kind, NodeRef, OwnedNode};
 use super::structure_change_types::Below;
@@ -66,6 +66,30 @@ fn consolidation_within_the_chain_never_fails() {
     assert_eq!(failed_consolidations_under_writers::<InChain>(), 0);
     assert_eq!(failed_consolidations_under_writers::<Both>(), 0);
     assert_eq!(failed_consolidations_under_writers::<PaperInChain>(), 0);
+}
+
+/// What figure 19 counts: a chain that is no longer below a delta is not replaced.
+#[test]
+fn a_cut_of_a_chain_that_was_replaced_fails() {
+    let tree = leaf::<InChain>(8);
+    let guard = &epoch::pin();
+    for n in 0..2_u64 {
+        let place = tree.leaf(At(0), guard);
+        let delta = OwnedNode::record(Kind::Put, n, 100 + n, place.head);
+        assert!(tree.mapping.push(place.id, place.head, delta).is_ok());
+    }
+    let seam = tree.leaf(At(0), guard).head;
+    let below = seam.next().unwrap();
+    let failures = [0, 1].map(|_| {
+        let Consolidated::Base(base) = consolidated(below, usize::MAX) else {
+            panic!("it has 8 entries")
+        };
+        tree.cut_below(seam, below, base, guard);
+        tree.statistics().consolidations_failed
+    });
+    assert_eq!(failures, [0, 1]);
+    assert_eq!(deltas(seam), 1);
+    sound(&tree);
 }
 
 /// Figure 19: the chain below is exchanged; the head and the numbers stay.

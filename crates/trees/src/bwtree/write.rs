@@ -110,7 +110,7 @@ impl<K: Key, V: Variant> BwTree<K, V> {
             }
             match self.mapping.push(id, head, new) {
                 Ok(head) => {
-                    let resize = if present {
+                    let resize = if present || self.is_length_far(head.depth()) {
                         Resize::Never
                     } else {
                         Resize::Split
@@ -125,6 +125,15 @@ impl<K: Key, V: Variant> BwTree<K, V> {
                 }
             }
         }
+    }
+
+    /// Whether a blind writer of the paper's own tree leaves the length of its page to others: to the
+    /// writer that consolidates, or, after a consolidation by a reader, to that of the first delta,
+    /// whose base node is next. Otherwise each write would walk the chain once more.
+    ///
+    /// Paper: bwtree §4.2.2
+    fn is_length_far(&self, depth: u8) -> bool {
+        V::LITERAL && depth > 1 && !self.is_long(depth, self.config.leaf_chain_max)
     }
 
     /// The leaf of `key` after a swap failed on `place`: usually the same page.

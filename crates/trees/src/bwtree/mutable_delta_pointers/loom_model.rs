@@ -86,9 +86,11 @@ fn cut(seam: At) -> Option<(At, usize)> {
     if !worth_cutting(seam, EVERY) {
         return None;
     }
-    let (bits, deltas) = seam.below()?.content();
-    let old = seam.get().next.cut(node(0, bits, std::ptr::null()));
-    Some((At(old), deltas))
+    let below = seam.below()?;
+    let (bits, deltas) = below.content();
+    let base = node(0, bits, std::ptr::null());
+    assert!(seam.get().next.cut(below.0, base), "it cannot fail (L1)");
+    Some((below, deltas))
 }
 
 #[test]

@@ -27,7 +27,7 @@ const fn copies<V: Variant>() -> bool {
 }
 
 /// The fields of a delta that describe its page, as those of the node below do. A delta of the
-/// paper's own tree describes its change alone, and a search finds the rest below (`literal.rs`).
+/// paper's own tree has of them its number and version; a search finds the rest below (`literal.rs`).
 struct Description<K: Key> {
     depth: u8,
     flags: u8,
@@ -415,12 +415,8 @@ impl<K: Key, V: Variant> OwnedNode<K, V> {
 }
 
 /// The number of a delta that lies on the one with this number: never that of a base node. Where
-/// chains are cut below their heads it counts on for ever, and begins again after the last. Deltas
-/// of the paper's own tree have no numbers before its proposal (a).
+/// chains are cut below their heads it counts on for ever, and begins again after the last.
 fn next_number<V: Variant>(below: u8) -> u8 {
-    if V::LITERAL && !V::IN_CHAIN {
-        return 0;
-    }
     below
         .checked_add(1)
         .unwrap_or(if V::IN_CHAIN { 1 } else { below })

@@ -4,7 +4,9 @@
 //! A search learns the upper fence, the right sibling and a pending split only from the nodes below, so
 //! each one visits all deltas of its page: the cost that §5.4 (b) is about. The length that a delta has
 //! is what it adds to that of the page, -1, 0 or 1. The number of the page's version is in each delta
-//! all the same: it protects transactions from phantoms, of which the paper's tree knows nothing.
+//! all the same: it protects transactions from phantoms, of which the paper's tree knows nothing. So is
+//! the number of the delta (§5.4 (a), figure 19): a visitor compares it with the threshold, without
+//! another walk.
 //!
 //! Paper: bwtree §3, §4.1.1 (ValidateNode), §4.2.1, §5.4
 
@@ -32,11 +34,6 @@ impl<K: Key, V: Variant> NodeRef<'_, K, V> {
                 },
             };
         }
-    }
-
-    pub(super) fn counted_depth(self) -> u8 {
-        let deltas = self.chain().skip(1).count();
-        u8::try_from(deltas).unwrap_or(u8::MAX)
     }
 
     /// A lower bound if it is uncounted (N6).
