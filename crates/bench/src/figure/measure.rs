@@ -33,8 +33,10 @@ pub(crate) enum Measure {
     LatencyNs,
     /// Failed consolidations of an index, in percent of all that were tried; no value without any.
     FailedConsolidationPercent,
-    /// Deltas that an operation of an index visits to learn the range of its page.
+    /// Deltas that an operation of an index visits to learn the range of its leaf.
     DeltasPerOperation,
+    /// Failed compare-and-swaps of an index, in percent of its operations.
+    FailedCasPercent,
 }
 
 /// The number of transactions of one run in `pwal` §6.
@@ -44,6 +46,12 @@ const RUN: f64 = 100_000.0;
 fn per_run(run: &RunRow, count: Option<u64>) -> Option<f64> {
     let committed = run.committed.unwrap_or(0).max(1) as f64;
     count.map(|count| count as f64 * RUN / committed)
+}
+
+/// A count of a run, for each operation of an index.
+fn per_operation(run: &RunRow, count: Option<u64>) -> Option<f64> {
+    let operations = run.operations.filter(|number| *number > 0)?;
+    count.map(|count| count as f64 / operations as f64)
 }
 
 impl Measure {
@@ -68,10 +76,9 @@ impl Measure {
                 let tried = failed + made;
                 (tried > 0).then(|| failed as f64 * 100.0 / tried as f64)
             }
-            Self::DeltasPerOperation => {
-                let operations = run.operations.filter(|number| *number > 0)?;
-                run.delta_visits
-                    .map(|visits| visits as f64 / operations as f64)
+            Self::DeltasPerOperation => per_operation(run, run.delta_visits),
+            Self::FailedCasPercent => {
+                per_operation(run, run.cas_misses).map(|misses| misses * 100.0)
             }
         }
     }
@@ -93,7 +100,8 @@ impl Measure {
             Self::OperationsPerSecond => "operations per second",
             Self::LatencyNs => "latency of an operation, ns",
             Self::FailedConsolidationPercent => "failed consolidations, % of those tried",
-            Self::DeltasPerOperation => "deltas visited per operation",
+            Self::DeltasPerOperation => "deltas visited to find the page's range, per operation",
+            Self::FailedCasPercent => "failed CAS, % of operations",
         }
     }
 
@@ -107,7 +115,8 @@ impl Measure {
             Self::PaperAbortPercent
             | Self::CpuPercent
             | Self::LeaderCpuPercent
-            | Self::FailedConsolidationPercent => " %",
+            | Self::FailedConsolidationPercent
+            | Self::FailedCasPercent => " %",
             Self::DeltasPerOperation => " deltas",
             Self::MeanRttMs => " ms",
             Self::LatencyNs => " ns",
@@ -135,6 +144,7 @@ impl Measure {
             Self::LatencyNs => "latency_ns",
             Self::FailedConsolidationPercent => "failed_consolidation_percent",
             Self::DeltasPerOperation => "deltas_per_operation",
+            Self::FailedCasPercent => "failed_cas_percent",
         }
     }
 }
@@ -150,10 +160,12 @@ mod tests {
             consolidations: Some(30),
             consolidations_failed: Some(10),
             delta_visits: Some(2500),
+            cas_misses: Some(20),
             ..RunRow::default()
         };
         assert_eq!(Measure::FailedConsolidationPercent.of(&chains), Some(25.0));
         assert_eq!(Measure::DeltasPerOperation.of(&chains), Some(2.5));
+        assert_eq!(Measure::FailedCasPercent.of(&chains), Some(2.0));
         let idle = RunRow {
             consolidations: Some(0),
             consolidations_failed: Some(0),
@@ -161,5 +173,6 @@ mod tests {
         };
         assert_eq!(Measure::FailedConsolidationPercent.of(&idle), None);
         assert_eq!(Measure::DeltasPerOperation.of(&idle), None);
+        assert_eq!(Measure::FailedCasPercent.of(&idle), None);
     }
 }

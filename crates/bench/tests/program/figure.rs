@@ -385,7 +385,7 @@ fn a_bwtree_figure_of_latencies_lies_over_percentiles() {
 fn a_bwtree_figure_of_throughput_is_over_threads() {
     let dir = tempfile::tempdir().unwrap();
     let mixes = [
-        ("16", "write=100", 5),
+        ("16", "write=100", 6),
         ("17", "read=50,write=50", 3),
         ("18", "read=100", 4),
     ];
