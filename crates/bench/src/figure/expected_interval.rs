@@ -130,7 +130,7 @@ mod tests {
 
     /// Neither does a zero make the whole line vary by thousands, nor is less than nothing expected.
     #[test]
-    fn a_zero_of_a_line_has_an_interval_of_its_own_size() {
+    fn a_zero_has_an_interval_of_its_size() {
         let points = [
             vec![0.0, 0.0, 0.0],
             vec![4000.0, 4100.0, 3900.0],

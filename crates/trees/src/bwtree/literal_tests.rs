@@ -125,7 +125,7 @@ fn a_split_delta_stays_until_it_is_consolidated() {
 
 /// Without a walk down the chain for its length. Paper: bwtree §4.2.2
 #[test]
-fn a_blind_writer_splits_where_it_consolidates_or_meets_the_base_node() {
+fn a_blind_writer_splits_where_it_consolidates() {
     let put = |tree: &BwTree<Fixed8, Paper>, key: u64| tree.put(&key.to_be_bytes(), key).unwrap();
     let splits = |tree: &BwTree<Fixed8, Paper>| tree.statistics().splits;
     let by_consolidation = tree::<Paper>(8);
