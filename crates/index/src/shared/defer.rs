@@ -5,7 +5,10 @@
 //! be given to the collector directly.
 #![expect(unsafe_code, reason = "hands on what is deferred")]
 
-use crossbeam_epoch::Guard;
+use std::cell::RefCell;
+use std::mem::ManuallyDrop;
+
+use crossbeam_epoch::{self as epoch, Guard};
 
 /// Runs `free` once all threads that are pinned now have unpinned; in a model, when its run ends.
 ///
@@ -23,6 +26,39 @@ pub unsafe fn defer(guard: &Guard, free: impl FnOnce() + 'static) {
     unsafe {
         guard.defer_unchecked(free);
     }
+}
+
+type Waiting = ManuallyDrop<Vec<Box<dyn FnOnce(&Guard)>>>;
+
+thread_local! {
+    /// What waits for the pin of a deferred function that this thread runs now; `None` if it runs
+    /// none that needs a pin. Without a destructor, so that an ending thread still has it.
+    static WAITING: RefCell<Option<Waiting>> = const { RefCell::new(None) };
+}
+
+/// Pins for a deferred function, which may need it to defer again, and calls `then`: now, or where
+/// the collector calls deferred functions within each other, in the outermost one.
+///
+/// A thread that ends frees memory after its own part of the collector is gone. Each pin then
+/// registers the thread anew, and a new participant begins by collecting: it would call deferred
+/// functions within deferred functions, as deep as there is retired memory.
+pub fn pin_in_deferred(then: impl FnOnce(&Guard) + 'static) {
+    let outer_pins = WAITING.with_borrow(Option::is_some);
+    if outer_pins {
+        WAITING.with_borrow_mut(|waiting| {
+            if let Some(waiting) = waiting {
+                waiting.push(Box::new(then));
+            }
+        });
+        return;
+    }
+    WAITING.set(Some(ManuallyDrop::new(Vec::new())));
+    let guard = &epoch::pin();
+    then(guard);
+    while let Some(next) = WAITING.with_borrow_mut(|waiting| waiting.as_mut()?.pop()) {
+        next(guard);
+    }
+    WAITING.take().map(ManuallyDrop::into_inner);
 }
 
 #[cfg(loom)]
@@ -60,6 +96,56 @@ pub mod end_of_run {
             for free in deferred {
                 ManuallyDrop::into_inner(free)();
             }
+        }
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::sync::mpsc::channel;
+    use std::thread;
+
+    use super::*;
+
+    /// Some hundred times more than what fits into the stack below one upon the other.
+    const DEFERRED: u32 = 128 * 1024;
+
+    /// What it has retired may be much, and may defer again.
+    #[test]
+    fn an_ending_thread_frees_without_recursion() {
+        let freed = Arc::new(AtomicU32::new(0));
+        let (retired, all_retired) = channel();
+        let (release, released) = channel::<()>();
+        let nothing_is_freed = epoch::pin();
+        let thread = thread::Builder::new().stack_size(256 << 10).spawn({
+            let freed = Arc::clone(&freed);
+            move || {
+                // The collector works at each 128th pin of a thread, so at the one with which this ends.
+                for _ in 0..DEFERRED {
+                    let freed = Arc::clone(&freed);
+                    epoch::pin().defer(move || {
+                        pin_in_deferred(move |guard| {
+                            guard.defer(move || freed.fetch_add(1, Ordering::Relaxed));
+                        });
+                    });
+                }
+                retired.send(()).ok();
+                released.recv().ok();
+            }
+        });
+        assert_eq!(all_retired.recv(), Ok(()));
+        drop(nothing_is_freed);
+        // Twice two epochs pass.
+        for _ in 0..5 {
+            epoch::pin().flush();
+        }
+        drop(release);
+        assert!(thread.is_ok_and(|thread| thread.join().is_ok()));
+        while freed.load(Ordering::Relaxed) < DEFERRED {
+            epoch::pin().flush();
         }
     }
 }

@@ -46,11 +46,11 @@ use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crossbeam_epoch::{self as epoch, Guard};
+use crossbeam_epoch::Guard;
 use namiki_index::LeafVersion;
 use namiki_index::key::Key;
 use namiki_index::shared::cache_line_search::LINE;
-use namiki_index::shared::defer::defer;
+use namiki_index::shared::defer::{defer, pin_in_deferred};
 use namiki_index::shared::id_pool::IdPool;
 use namiki_index::shared::segmented_array::SegmentedArray;
 use namiki_platform::prefetch;
@@ -342,7 +342,11 @@ impl<K: Key, V: Variant> Mapping<K, V> {
         let mapping = Arc::clone(self);
         // SAFETY: the closure touches only the table, and everything it owns may be dropped on any thread.
         // It runs when no thread has a path to the page.
-        unsafe { defer(guard, move || mapping.unfill(id, &epoch::pin())) };
+        unsafe {
+            defer(guard, move || {
+                pin_in_deferred(move |guard| mapping.unfill(id, guard));
+            });
+        }
     }
 
     fn release(&self, id: PageId) {

@@ -57,7 +57,8 @@ mod tests;
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
 
-use crossbeam_epoch::{self as epoch, Guard};
+use crossbeam_epoch::Guard;
+use namiki_index::shared::defer::pin_in_deferred;
 use namiki_platform::sync::AtomicU64;
 
 /// Set in words that hold no value.
@@ -331,6 +332,6 @@ pub(crate) unsafe fn defer_twice(guard: &Guard, free: impl FnOnce() + 'static) {
     }
     // SAFETY: the caller's promise.
     unsafe {
-        guard.defer_unchecked(move || epoch::pin().defer_unchecked(free));
+        guard.defer_unchecked(move || pin_in_deferred(move |guard| guard.defer_unchecked(free)));
     }
 }
