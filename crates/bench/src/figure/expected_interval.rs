@@ -7,7 +7,7 @@
 //! value, on a line with zeros).
 //!
 //! That is the spread within one report. What changes between two reports, such as the speed of a
-//! shared disk from hour to hour, is not in it; [`agreement`](super::agreement) shows it.
+//! shared disk from hour to hour, is not in it; [`agreement`](mod@super::agreement) shows it.
 
 use super::medians::Spread;
 use crate::result_writer::median;
