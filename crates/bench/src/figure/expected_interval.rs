@@ -146,7 +146,8 @@ mod tests {
             }
         }
         let percent = 100 * within / all;
-        assert!((PERCENT - 1..PERCENT + 4).contains(&percent), "{percent} %");
+        // The drift that is expected the other way, too, adds a few.
+        assert!((PERCENT - 1..PERCENT + 6).contains(&percent), "{percent} %");
     }
 
     /// Neither does a zero make the whole line vary by thousands, nor is less than nothing expected.
