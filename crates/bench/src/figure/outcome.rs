@@ -56,6 +56,25 @@ impl Circumstances {
     }
 }
 
+#[cfg(test)]
+impl Outcome {
+    /// Asserts that every sentence holds.
+    pub(crate) fn assert_all_hold(&self) {
+        for (claim, judged) in &self.judged {
+            let what = format!("{}: {judged:?}", claim.english);
+            assert_eq!(judged.verdict, Verdict::Holds, "{what}");
+        }
+    }
+
+    /// Asserts that every sentence holds, and by more than the runs of a point differ.
+    pub(crate) fn assert_all_hold_beyond_spread(&self) {
+        self.assert_all_hold();
+        for (claim, judged) in &self.judged {
+            assert!(!judged.within_spread(), "{}: {judged:?}", claim.english);
+        }
+    }
+}
+
 /// A measured figure.
 pub(crate) struct Outcome {
     pub(crate) figure: &'static Figure,

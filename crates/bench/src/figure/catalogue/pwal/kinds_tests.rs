@@ -79,17 +79,10 @@ fn outcome(number: u16, (changed, factor): (&str, f64)) -> Outcome {
     Outcome::of(figure.unwrap(), Circumstances::synthetic(2), &runs)
 }
 
-fn assert_all_hold(outcome: &Outcome) {
-    for (claim, judged) in &outcome.judged {
-        let what = format!("{}: {judged:?}", claim.english);
-        assert_eq!(judged.verdict, Verdict::Holds, "{what}");
-    }
-}
-
 #[test]
 fn every_sentence_holds_on_points_that_bear_it_out() {
     for number in [10, 11] {
-        assert_all_hold(&outcome(number, ("", 1.0)));
+        outcome(number, ("", 1.0)).assert_all_hold();
     }
 }
 
@@ -112,8 +105,8 @@ fn every_sentence_fails_on_points_that_refute_it() {
 fn reads_that_are_not_logged_decide_nothing() {
     for number in [10, 11] {
         for line in [P_UNLOGGED, W_UNLOGGED] {
-            assert_all_hold(&outcome(number, (line, 0.01)));
-            assert_all_hold(&outcome(number, (line, 100.0)));
+            outcome(number, (line, 0.01)).assert_all_hold();
+            outcome(number, (line, 100.0)).assert_all_hold();
         }
     }
 }

@@ -75,15 +75,7 @@ fn the_papers_numbers_bear_out_its_sentences() {
         (5, PAPER_TPS),
         (6, PAPER_RTT),
     ] {
-        let outcome = outcome(number, curves, PAPER_CORES.into(), &RunRow::default());
-        for (claim, judged) in &outcome.judged {
-            assert_eq!(
-                judged.verdict,
-                Verdict::Holds,
-                "{}: {judged:?}",
-                claim.english
-            );
-        }
+        outcome(number, curves, PAPER_CORES.into(), &RunRow::default()).assert_all_hold();
     }
 }
 
