@@ -43,16 +43,17 @@ thread_local! {
 /// registers the thread anew, and a new participant begins by collecting: it would call deferred
 /// functions within deferred functions, as deep as there is retired memory.
 pub fn pin_in_deferred(then: impl FnOnce(&Guard) + 'static) {
-    let outer_pins = WAITING.with_borrow(Option::is_some);
-    if outer_pins {
-        WAITING.with_borrow_mut(|waiting| {
-            if let Some(waiting) = waiting {
-                waiting.push(Box::new(then));
-            }
-        });
-        return;
-    }
-    WAITING.set(Some(ManuallyDrop::new(Vec::new())));
+    let then = WAITING.with_borrow_mut(|waiting| match waiting {
+        Some(waiting) => {
+            waiting.push(Box::new(then));
+            None
+        }
+        None => {
+            *waiting = Some(ManuallyDrop::new(Vec::new()));
+            Some(then)
+        }
+    });
+    let Some(then) = then else { return };
     let guard = &epoch::pin();
     then(guard);
     while let Some(next) = WAITING.with_borrow_mut(|waiting| waiting.as_mut()?.pop()) {
