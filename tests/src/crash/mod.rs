@@ -131,7 +131,7 @@ impl Setup {
     pub fn again(self, random: &mut Random) -> Self {
         static SPECS: LazyLock<Vec<ProtocolSpec>> = LazyLock::new(ProtocolSpec::all_durable);
         let shared = self.shared && random.chance(0.5);
-        // Logged reads need room in the log, and what a crash has left is read in any case.
+        // Logged reads need room in the log. Files that a crash has left open under any protocol.
         let spec = if random.chance(0.5) && !self.spec.logs_reads() {
             self.spec
         } else {

@@ -1,4 +1,5 @@
-//! Tests of the paper's own tree: who consolidates, how long a split delta stays, and the node stack.
+//! Tests of the paper's own tree: consolidation by readers and writers, how long a split delta stays, and
+//! the node stack.
 //!
 //! Paper: bwtree §4.1.1, figure 6; §4.2.1, §4.2.2
 

@@ -280,7 +280,7 @@ const DRAWN: &str = "The paper does not give the skew of its figures. Here keys 
 const OURS: &str = "All indexes are those of this repository. The paper has Masstree and the OpenBw-Tree from their \
     authors; the OpenBw-Tree here is the Bw-tree with that tree's layout of leaves.";
 const TWO_BW_TREES: &str = "The sentences about the Bw-tree are judged on the paper's (bwtree-paper), whose deltas \
-    have only their own change. Our Bw-tree (bwtree) is none of the paper's indexes.";
+    have only their own change. Our Bw-tree (bwtree) is not one of the paper's indexes.";
 const NOT_MEASURED: &str = "The paper proposes this and did not measure it. Both lines are bwtree-paper, with and without.";
 const ONE_PAGE: &str = "A run has {operations} writes to {records} keys, drawn uniformly. The default is 8 keys, which \
     are in one leaf, so that all threads write to the same page.";
