@@ -123,7 +123,9 @@ impl Sequences {
 
 /// A block from `next` on, and the first number behind it.
 fn block_of(row: &SequenceRow, next: i64) -> SqlResult<(Reserved, i64)> {
-    let within = |number: i64| (row.least..=row.greatest).contains(&number);
+    // The outermost numbers are never given: they say that no number is left.
+    let (least, greatest) = (row.least.max(i64::MIN + 1), row.greatest.min(i64::MAX - 1));
+    let within = |number: i64| (least..=greatest).contains(&number);
     let step = row.increment;
     let mut next = next;
     if !within(next) {
@@ -134,9 +136,9 @@ fn block_of(row: &SequenceRow, next: i64) -> SqlResult<(Reserved, i64)> {
                 format!("nextval: reached {bound} value of sequence \"{}\" ({number})", row.name),
             ));
         }
-        next = if step > 0 { row.least } else { row.greatest };
+        next = if step > 0 { least } else { greatest };
     }
-    let bound = if step > 0 { row.greatest } else { row.least };
+    let bound = if step > 0 { greatest } else { least };
     // Widened: the distance of the bounds can exceed an i64.
     let room = (i128::from(bound) - i128::from(next)) / i128::from(step) + 1;
     let left = room.min(BLOCK.into()) as i64;
@@ -171,7 +173,8 @@ mod tests {
         assert!(block_of(&row(3, 1, 10), 13).is_err());
         let (block, after) = block_of(&row(-1, -3, -1), -1).unwrap();
         assert_eq!((block.next, block.left, after), (-1, 3, -4));
-        let (block, _) = block_of(&row(1, 1, i64::MAX), i64::MAX).unwrap();
-        assert_eq!(block.left, 1);
+        let (block, after) = block_of(&row(1, 1, i64::MAX), i64::MAX - 1).unwrap();
+        assert_eq!((block.left, after), (1, i64::MAX));
+        assert!(block_of(&row(1, 1, i64::MAX), after).is_err());
     }
 }
