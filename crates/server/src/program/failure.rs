@@ -35,6 +35,7 @@ impl Failure {
     pub(crate) fn ending(&self) -> Ending {
         match self {
             Self::Command(failure) => failure.ending(),
+            Self::Open(OpenError::Interrupted) => Ending::Interrupted,
             Self::SeveralRoles(_) => Ending::Usage,
             Self::Open(_) | Self::Server(_) | Self::NoRoles(_) => Ending::Failed,
         }
