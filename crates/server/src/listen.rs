@@ -132,11 +132,17 @@ impl Listener {
 
 async fn hand_over(shared: &Shared, entrances: &Entrances, accepted: io::Result<Accepted>) {
     match accepted {
-        Ok(accepted) => match shared.attempts.admit() {
-            Some(admitted) => entrances.hand_over(accepted, admitted),
-            // It is closed.
-            None => shared.metrics.of(0).increment(Count::Overflows),
-        },
+        Ok(accepted) => {
+            let attempts = match accepted {
+                Accepted::Tcp(_) => &shared.tcp_attempts,
+                Accepted::Unix(_) => &shared.unix_attempts,
+            };
+            let (admission, is_full) = attempts.admit();
+            if is_full {
+                shared.metrics.of(0).increment(Count::Evictions);
+            }
+            entrances.hand_over(accepted, admission);
+        }
         Err(error) => {
             slog::warn!(shared.logger, "cannot accept a client; `ulimit -n` shows the limit on open files";
                 "error" => %error);

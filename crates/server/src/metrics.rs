@@ -12,8 +12,8 @@ use crossbeam_utils::CachePadded;
 pub(crate) enum Count {
     /// Connections that were accepted.
     Connections,
-    /// Connections that were closed at once: too many had no login.
-    Overflows,
+    /// Connections that were closed for a new one: too many had no login.
+    Evictions,
     /// Logins.
     Logins,
     /// Logins that were refused.
@@ -45,9 +45,9 @@ pub(crate) enum Count {
 const COUNTS: [(Count, &str, &str); 15] = [
     (Count::Connections, "connections", "Connections accepted."),
     (
-        Count::Overflows,
-        "connections_refused",
-        "Connections closed at once because too many had no login.",
+        Count::Evictions,
+        "connections_evicted",
+        "Connections closed for new ones because too many had no login.",
     ),
     (Count::Logins, "logins", "Logins."),
     (Count::RefusedLogins, "logins_refused", "Logins refused."),

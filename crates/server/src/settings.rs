@@ -25,7 +25,8 @@ pub struct Settings {
 pub struct Limits {
     /// Sessions at a time. Default: 1,000.
     pub sessions_max: usize,
-    /// Connections without a login at a time. Default: 256.
+    /// Connections without a login at a time, over TCP and over the socket. A new one evicts the
+    /// oldest. Default: 256.
     pub without_login_max: usize,
     /// Refusals that are being delayed at a time. Default: 1,024.
     pub delayed_max: usize,

@@ -29,7 +29,10 @@ pub(crate) struct Shared {
     pub(crate) engine: Engine,
     pub(crate) roles: RoleFile,
     pub(crate) cancel_numbers: Arc<CancelNumbers>,
-    pub(crate) attempts: Attempts,
+    /// Connections over TCP without a login.
+    pub(crate) tcp_attempts: Arc<Attempts>,
+    /// Connections over the Unix socket without a login.
+    pub(crate) unix_attempts: Arc<Attempts>,
     /// Permits of sessions.
     pub(crate) sessions: Arc<Semaphore>,
     pub(crate) limits: Limits,

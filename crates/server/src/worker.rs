@@ -6,16 +6,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
 
 use tokio::runtime::Builder;
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::{JoinError, JoinSet};
 
+use crate::access::attempts::Admission;
 use crate::client::{Accepted, serve};
 use crate::flush::flush_before_parking;
 use crate::shared::{Context, Phase, Shared};
 
-/// A connection for a thread, with its permit to be without a login. The permits bound the queue.
-type Handed = (Accepted, OwnedSemaphorePermit, Counted);
+/// A connection for a thread.
+type Handed = (Accepted, Admission, Counted);
 
 /// A thread that serves clients.
 pub(crate) struct Worker {
@@ -57,12 +57,12 @@ impl Entrances {
     }
 
     /// Hands a connection to the thread that has the fewest.
-    pub(crate) fn hand_over(&self, accepted: Accepted, admitted: OwnedSemaphorePermit) {
+    pub(crate) fn hand_over(&self, accepted: Accepted, admission: Admission) {
         let number = |it: &&Entrance| it.connections.load(Ordering::Relaxed);
         if let Some(entrance) = self.0.iter().min_by_key(number) {
             let counted = Counted::new(&entrance.connections);
             // It fails if the server stops: the connection is closed.
-            let _ = entrance.queue.send((accepted, admitted, counted));
+            let _ = entrance.queue.send((accepted, admission, counted));
         }
     }
 }
@@ -115,11 +115,11 @@ async fn serve_all(context: Context, mut handed: UnboundedReceiver<Handed>) {
     loop {
         tokio::select! {
             next = handed.recv() => match next {
-                Some((accepted, admitted, counted)) => {
+                Some((accepted, admission, counted)) => {
                     let context = context.clone();
                     sessions.spawn(async move {
                         let _counted = counted;
-                        serve(context, accepted, admitted).await;
+                        serve(context, accepted, admission).await;
                     });
                 }
                 None => break,

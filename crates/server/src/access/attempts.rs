@@ -1,51 +1,94 @@
 //! Limits on connections without a login, and delays after wrong passwords.
 //!
-//! Three numbers bound what clients without a password can take:
-//!
-//! - permits for connections that have not logged in yet,
-//! - permits for connections whose refusal is delayed,
-//! - the delay after a wrong password, which makes guessing slow.
-//!
-//! A delayed connection has given its first permit back, so that guesses at speed do not keep
-//! others from logging in. Where the second permits are used up, connections are closed without a
-//! delay and without an answer.
+//! - A new connection takes the room of the oldest one that has not logged in, if there are too many
+//!   of those: silent connections do not keep others out. Connections over TCP do not count among
+//!   those over the Unix socket.
+//! - A wrong password is refused after a delay, which makes guessing slow. A delayed connection has
+//!   left the room of those without a login; where too many are delayed, further ones are closed
+//!   without an answer.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use parking_lot::Mutex;
+use tokio::sync::{Notify, Semaphore};
 
 /// Delay between a wrong password and its refusal.
 const DELAY: Duration = Duration::from_millis(500);
 
-/// The permits.
-#[derive(Clone, Debug)]
+/// The connections without a login, of one kind.
+#[derive(Debug)]
 pub(crate) struct Attempts {
-    without_login: Arc<Semaphore>,
-    delayed: Arc<Semaphore>,
+    connections_max: usize,
+    next: AtomicU64,
+    /// By age: what evicts them.
+    connections: Mutex<BTreeMap<u64, Arc<Notify>>>,
+    delayed: Semaphore,
 }
 
 impl Attempts {
-    pub(crate) fn new(without_login_max: usize, delayed_max: usize) -> Self {
-        Self {
-            without_login: Arc::new(Semaphore::new(without_login_max)),
-            delayed: Arc::new(Semaphore::new(delayed_max)),
-        }
+    pub(crate) fn new(connections_max: usize, delayed_max: usize) -> Arc<Self> {
+        Arc::new(Self {
+            connections_max: connections_max.max(1),
+            next: AtomicU64::new(0),
+            connections: Mutex::default(),
+            delayed: Semaphore::new(delayed_max),
+        })
     }
 
-    /// Admits a connection that has not logged in; `None` if there are too many.
-    pub(crate) fn admit(&self) -> Option<OwnedSemaphorePermit> {
-        Arc::clone(&self.without_login).try_acquire_owned().ok()
+    /// Admits a connection. Returns whether an older one is evicted for it, too.
+    pub(crate) fn admit(self: &Arc<Self>) -> (Admission, bool) {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let eviction = Arc::new(Notify::new());
+        let mut connections = self.connections.lock();
+        let mut is_full = false;
+        if connections.len() >= self.connections_max
+            && let Some((_, oldest)) = connections.pop_first()
+        {
+            oldest.notify_one();
+            is_full = true;
+        }
+        connections.insert(number, Arc::clone(&eviction));
+        let admission = Admission {
+            attempts: Arc::clone(self),
+            number,
+            eviction,
+        };
+        (admission, is_full)
+    }
+}
+
+/// The permission to be connected without a login.
+#[derive(Debug)]
+pub(crate) struct Admission {
+    attempts: Arc<Attempts>,
+    number: u64,
+    eviction: Arc<Notify>,
+}
+
+impl Admission {
+    /// What says that the connection is evicted.
+    pub(crate) fn eviction(&self) -> Arc<Notify> {
+        Arc::clone(&self.eviction)
     }
 
     /// Waits before a wrong password is refused. Returns whether the connection is to be answered.
-    pub(crate) async fn delay(&self, admitted: OwnedSemaphorePermit) -> bool {
-        drop(admitted);
-        let Ok(_permit) = self.delayed.try_acquire() else {
+    pub(crate) async fn delay(self) -> bool {
+        let attempts = Arc::clone(&self.attempts);
+        drop(self);
+        let Ok(_permit) = attempts.delayed.try_acquire() else {
             return false;
         };
         tokio::time::sleep(DELAY).await;
         true
+    }
+}
+
+impl Drop for Admission {
+    fn drop(&mut self) {
+        self.attempts.connections.lock().remove(&self.number);
     }
 }
 
@@ -54,17 +97,34 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn guesses_at_speed_take_no_permits_of_others() {
-        let attempts = Attempts::new(1, 2);
-        let admitted = attempts.admit().unwrap();
-        assert!(attempts.admit().is_none());
-        let guesses = [(); 2].map(|()| attempts.clone()).map(|attempts| {
-            let permit = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
-            tokio::spawn(async move { attempts.delay(permit).await })
+    async fn the_oldest_silent_connection_is_evicted() {
+        let attempts = Attempts::new(2, 1);
+        let (first, _) = attempts.admit();
+        let (second, is_full) = attempts.admit();
+        assert!(!is_full);
+        drop(second);
+        let (third, is_full) = attempts.admit();
+        assert!(!is_full);
+        let (_fourth, is_full) = attempts.admit();
+        assert!(is_full);
+        first.eviction().notified().await;
+        drop(first);
+        assert_eq!(attempts.connections.lock().len(), 2);
+        drop(third);
+        assert_eq!(attempts.connections.lock().len(), 1);
+    }
+
+    #[tokio::test]
+    async fn guesses_at_speed_are_not_answered() {
+        let attempts = Attempts::new(8, 2);
+        let guesses = [(); 2].map(|()| {
+            let (admission, _) = attempts.admit();
+            tokio::spawn(admission.delay())
         });
         tokio::task::yield_now().await;
-        assert!(!attempts.delay(admitted).await);
-        assert!(attempts.admit().is_some());
+        assert!(attempts.connections.lock().is_empty());
+        let (admission, _) = attempts.admit();
+        assert!(!admission.delay().await);
         for guess in guesses {
             assert!(guess.await.unwrap());
         }

@@ -7,12 +7,12 @@ use std::task::Poll;
 use std::time::Duration;
 
 use namiki_sql::SqlError;
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 
 use super::batch::Batch;
 use super::login::{Greeter, LoggedIn};
 use super::stream::{Accepted, Stream};
+use crate::access::attempts::Admission;
 use crate::metrics::Count;
 use crate::shared::{Charge, Context, Phase};
 use crate::wire::{FrameBuffer, FrameLimits, Output, ProtocolError, Severity};
@@ -53,7 +53,7 @@ pub(super) struct Connection {
 }
 
 /// Serves a client until its connection ends.
-pub(crate) async fn serve(context: Context, accepted: Accepted, admitted: OwnedSemaphorePermit) {
+pub(crate) async fn serve(context: Context, accepted: Accepted, admission: Admission) {
     context.counters().increment(Count::Connections);
     let stream = match accepted.into_stream() {
         Ok(stream) => stream,
@@ -61,7 +61,7 @@ pub(crate) async fn serve(context: Context, accepted: Accepted, admitted: OwnedS
             return slog::warn!(context.shared.logger, "cannot serve a client"; "error" => %error);
         }
     };
-    let Some(logged_in) = Greeter::new(context.clone(), stream).greet(admitted).await else {
+    let Some(logged_in) = Greeter::new(context.clone(), stream).greet(admission).await else {
         return;
     };
     let counters = context.counters();

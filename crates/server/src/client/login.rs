@@ -12,6 +12,7 @@ use tokio::time::timeout;
 
 use super::connection::{say_last, stopping};
 use super::stream::Stream;
+use crate::access::attempts::Admission;
 use crate::access::cancel_numbers::Registration;
 use crate::access::scram::{Exchange, MECHANISM, ScramError};
 use crate::metrics::Count;
@@ -91,10 +92,14 @@ impl Greeter {
 
     /// Lets a client log in; `None` if it may not, does not within the time for it, or wants
     /// something else.
-    pub(super) async fn greet(mut self, admitted: OwnedSemaphorePermit) -> Option<LoggedIn> {
+    pub(super) async fn greet(mut self, admission: Admission) -> Option<LoggedIn> {
         let login_timeout = self.context.shared.limits.login_timeout;
+        let eviction = admission.eviction();
         // A client that says nothing is told nothing.
-        let logged_in = timeout(login_timeout, self.log_in(admitted)).await.ok()?;
+        let logged_in = tokio::select! {
+            logged_in = timeout(login_timeout, self.log_in(admission)) => logged_in.ok()?,
+            () = eviction.notified() => return None,
+        };
         match logged_in {
             Ok((sql, registration, permit)) => Some(LoggedIn {
                 stream: self.stream,
@@ -116,12 +121,12 @@ impl Greeter {
         }
     }
 
-    async fn log_in(&mut self, admitted: OwnedSemaphorePermit) -> Result<Session, Refusal> {
+    async fn log_in(&mut self, admission: Admission) -> Result<Session, Refusal> {
         let startup = self.read_startup().await?;
         if self.context.shared.is_stopping() {
             return Err(stopping().into());
         }
-        self.authenticate(&startup.user, admitted).await?;
+        self.authenticate(&startup.user, admission).await?;
         let (user, database) = (&startup.user, &startup.database);
         if database != DATABASE && database != user {
             let message = format!("database \"{database}\" does not exist");
@@ -201,11 +206,7 @@ impl Greeter {
     }
 
     /// Checks that the client may log in as a role.
-    async fn authenticate(
-        &mut self,
-        user: &str,
-        admitted: OwnedSemaphorePermit,
-    ) -> Result<(), Refusal> {
+    async fn authenticate(&mut self, user: &str, admission: Admission) -> Result<(), Refusal> {
         let shared = std::sync::Arc::clone(&self.context.shared);
         let roles = match shared.roles.read() {
             Ok(Some(roles)) => roles,
@@ -253,7 +254,7 @@ impl Greeter {
                 Ok(())
             }
             Err(ScramError::WrongPassword) => {
-                if !shared.attempts.delay(admitted).await {
+                if !admission.delay().await {
                     return Err(Refusal::Silent);
                 }
                 let message = format!("password authentication failed for user \"{user}\"");
