@@ -38,7 +38,7 @@ struct Witness {
     acknowledged: Mutex<BTreeSet<u64>>,
     /// Numbers of the sequence that were returned by acknowledged payments.
     serials: Mutex<Vec<i64>>,
-    /// The step of the other client that was acknowledged last, and one that may have happened.
+    /// Whether the server is about to be killed.
     is_over: AtomicBool,
 }
 
@@ -147,17 +147,16 @@ fn pay(mut client: RawClient, witness: &Witness, seed: u64) -> Option<()> {
         let tid = (random.below(TELLERS) + 1).to_string();
         let delta = (random.below(10_001) as i64 - 5_000).to_string();
         let number_text = number.to_string();
+        let (aid, tid, delta) = (aid.as_str(), tid.as_str(), delta.as_str());
         let mut messages = Vec::new();
         for (name, values) in [
-            ("a", &[Some(aid.as_str()), Some(delta.as_str())][..]),
-            ("t", &[Some(&tid), Some(&delta)]),
-            ("b", &[Some("1"), Some(&delta)]),
-            (
-                "h",
-                &[Some(&number_text), Some(&tid), Some(&aid), Some(&delta)],
-            ),
+            ("a", vec![aid, delta]),
+            ("t", vec![tid, delta]),
+            ("b", vec!["1", delta]),
+            ("h", vec![&number_text, tid, aid, delta]),
         ] {
-            messages.extend([bind("", name, values), execute("", 0)]);
+            let values: Vec<_> = values.into_iter().map(Some).collect();
+            messages.extend([bind("", name, &values), execute("", 0)]);
         }
         let answer = if random.chance(0.5) {
             messages.push(sync());
