@@ -12,6 +12,7 @@ mod long_runs;
 mod module_paths;
 mod oracle;
 mod package;
+mod pgbench;
 mod python;
 mod repository_files;
 mod rust_lexer;
@@ -97,6 +98,12 @@ takes some more minutes.
                                 a quarter of an hour.
         --kills N                 number of kills (default 100); CI uses 3
         --unless-unreachable      leave out, with a message, clients that cannot be installed
+    cargo xtask pgbench         measure the server with pgbench against PostgreSQL 15, from the system, and 18,
+                                from npm, in turns; and against a server that answers constants, which shows
+                                the share of pgbench itself. Half an hour.
+        --seconds N               duration of a run (default 5)
+        --rounds N                runs of each, of which the median counts (default 3)
+        --without-18              without PostgreSQL 18
 
 Every command exits with 0 on success. loom, asan and fuzz build in loom/, asan/ and fuzz/ inside the
 target folder, so they do not invalidate your ordinary build. `.ci/run` runs everything that must pass before a
@@ -121,7 +128,7 @@ fn main() -> ExitCode {
     let outcome = match command.as_str() {
         "" | "help" | "--help" | "-h" => Err(String::new()),
         "tidy" | "package" | "documented" | "loom" | "asan" | "fuzz" | "power-cut" | "soak"
-        | "oracle" | "clients"
+        | "oracle" | "clients" | "pgbench"
             if wants_help =>
         {
             Err(String::new())
@@ -141,6 +148,7 @@ fn main() -> ExitCode {
         "soak" => long_runs::soak(root, &args),
         "oracle" => oracle::run(root, &args),
         "clients" => clients::run(root, &args),
+        "pgbench" => pgbench::run(root, &args),
         other => Err(format!(
             "there is no chore called `{other}`; try `cargo xtask help`"
         )),
