@@ -93,11 +93,11 @@ impl Sequences {
         Ok(block)
     }
 
-    /// The sequence goes on with this number.
+    /// The sequence goes on with this number, or behind it if it counts as given.
     ///
     /// # Errors
     /// 22003 if it is beyond the sequence's bounds.
-    pub(crate) fn set_blocking(&self, id: u32, next: i64) -> SqlResult<()> {
+    pub(crate) fn set_blocking(&self, id: u32, next: i64, is_given: bool) -> SqlResult<()> {
         self.db.transact_with(|tx| {
             let found = self.catalogue.sequence(&mut Reader::Transaction(tx), id)?;
             let row = found.ok_or_else(|| {
@@ -109,7 +109,8 @@ impl Sequences {
                     format!("setval: value {next} is out of bounds for sequence \"{}\"", row.name),
                 ));
             }
-            self.catalogue.put_sequence_state(tx, id, next)
+            let state = if is_given { next.saturating_add(row.increment) } else { next };
+            self.catalogue.put_sequence_state(tx, id, state)
         })?;
         self.reserved.lock().remove(&id);
         Ok(())

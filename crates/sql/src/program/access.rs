@@ -3,7 +3,7 @@
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
-use namiki::{Direction, ScanRange, Transaction};
+use namiki::{ScanRange, Transaction};
 use namiki_data::after_prefix;
 use namiki_data::columns::{ColumnType, Datum, NullOrder, key_codec};
 
@@ -37,15 +37,24 @@ pub(crate) enum Path {
     },
     /// All rows.
     Full,
-    /// None: a condition is never true.
-    Nothing,
 }
 
 /// Rows that were found: keys and rows as they are stored.
-pub(crate) type RowsFound = Vec<(Vec<u8>, Vec<u8>)>;
+type RowsFound = Vec<(Vec<u8>, Vec<u8>)>;
 
 /// The bytes of a range: its ends.
-type Ends = (Bound<Vec<u8>>, Bound<Vec<u8>>);
+pub(crate) type Ends = (Bound<Vec<u8>>, Bound<Vec<u8>>);
+
+/// A path with the values of its expressions.
+#[derive(Clone, Debug)]
+pub(crate) enum Located {
+    /// No row.
+    Nothing,
+    /// The row of this key.
+    Key(Vec<u8>),
+    /// A range of the primary key, or of the index of this number.
+    Range { index: Option<usize>, ends: Ends },
+}
 
 impl Access {
     /// The key of the one row, if the path is a key; `None` if one of its values is null.
@@ -94,46 +103,67 @@ impl Access {
             }
             visit(&values, key, row)
         };
-        match &self.path {
-            Path::Nothing => Ok(()),
-            Path::Key(parts) => {
-                let Some(key) = self.key(parts, environment)? else {
-                    return Ok(());
-                };
-                match tx.row(&table.table, &key)? {
+        let (index, ends) = match self.locate(environment)? {
+            Located::Nothing => return Ok(()),
+            Located::Key(key) => {
+                return match tx.row(&table.table, &key)? {
                     Some(row) => visit(&key, row).map(|_| ()),
                     None => Ok(()),
-                }
+                };
             }
-            Path::Full => scan(tx, &table, &(Bound::Unbounded, Bound::Unbounded), visit),
+            Located::Range { index: None, ends } => return scan(tx, &table, &ends, visit),
+            Located::Range {
+                index: Some(index),
+                ends,
+            } => (index, ends),
+        };
+        let index = storage.open(relation.row.indexes[index].storage)?;
+        let mut keys = Vec::new();
+        scan(tx, &index, &ends, |_, key| {
+            keys.push(key.to_vec());
+            Ok(ControlFlow::Continue(()))
+        })?;
+        for key in keys {
+            if let Some(row) = tx.row(&table.table, &key)?
+                && visit(&key, row)?.is_break()
+            {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Where the rows are, now that the values are known.
+    ///
+    /// # Errors
+    /// Those of the expressions.
+    pub(crate) fn locate(&self, environment: &Environment) -> SqlResult<Located> {
+        Ok(match &self.path {
+
+            Path::Full => Located::Range {
+                index: None,
+                ends: (Bound::Unbounded, Bound::Unbounded),
+            },
+            Path::Key(parts) => match self.key(parts, environment)? {
+                Some(key) => Located::Key(key),
+                None => Located::Nothing,
+            },
             Path::Range {
                 index,
                 equal,
                 lower,
                 upper,
             } => {
-                let Some(ends) = self.ends(*index, equal, lower.as_ref(), upper.as_ref(), environment)? else {
-                    return Ok(());
-                };
-                let Some(index) = index else {
-                    return scan(tx, &table, &ends, visit);
-                };
-                let index = storage.open(relation.row.indexes[*index].storage)?;
-                let mut keys = Vec::new();
-                scan(tx, &index, &ends, |_, key| {
-                    keys.push(key.to_vec());
-                    Ok(ControlFlow::Continue(()))
-                })?;
-                for key in keys {
-                    if let Some(row) = tx.row(&table.table, &key)?
-                        && visit(&key, row)?.is_break()
-                    {
-                        return Ok(());
-                    }
+                let ends = self.ends(*index, equal, lower.as_ref(), upper.as_ref(), environment)?;
+                match ends {
+                    Some(ends) => Located::Range {
+                        index: *index,
+                        ends,
+                    },
+                    None => Located::Nothing,
                 }
-                Ok(())
             }
-        }
+        })
     }
 
     /// All rows at once, before any of them is changed.
@@ -242,12 +272,8 @@ fn storable(value: Datum, stored: ColumnType) -> Option<Datum> {
     }
 }
 
-fn scan(
-    tx: &mut Transaction,
-    table: &OpenTable,
-    (start, end): &Ends,
-    mut visit: impl FnMut(&[u8], &[u8]) -> SqlResult<ControlFlow<()>>,
-) -> SqlResult<()> {
+/// The range between these ends.
+pub(crate) fn scan_range<'b>(start: &'b Bound<Vec<u8>>, end: &'b Bound<Vec<u8>>) -> ScanRange<'b> {
     fn slice(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
         match bound {
             Bound::Included(bytes) => Bound::Included(bytes),
@@ -255,12 +281,16 @@ fn scan(
             Bound::Unbounded => Bound::Unbounded,
         }
     }
-    let range = ScanRange {
-        start: slice(start),
-        end: slice(end),
-        direction: Direction::Forward,
-    };
-    let stopped = tx.scan_rows(&table.table, range, |key, row| match visit(key, row) {
+    ScanRange::forward(slice(start), slice(end))
+}
+
+fn scan(
+    tx: &mut Transaction,
+    table: &OpenTable,
+    (start, end): &Ends,
+    mut visit: impl FnMut(&[u8], &[u8]) -> SqlResult<ControlFlow<()>>,
+) -> SqlResult<()> {
+    let stopped = tx.scan_rows(&table.table, scan_range(start, end), |key, row| match visit(key, row) {
         Ok(ControlFlow::Continue(())) => ControlFlow::Continue(()),
         Ok(ControlFlow::Break(())) => ControlFlow::Break(Ok(())),
         Err(error) => ControlFlow::Break(Err(error)),

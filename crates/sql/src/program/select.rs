@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use namiki::Transaction;
-use namiki_data::columns::Value;
+use namiki_data::columns::{Datum, Schema, Value};
 
 use super::{Access, Environment, RowValues, Scalar};
 use crate::error::{SqlError, SqlResult};
@@ -37,7 +37,8 @@ pub(crate) fn write_value(sink: &mut dyn RowSink, value: Value<'_>, format: Outp
 /// A SELECT of one table.
 #[derive(Clone, Debug)]
 pub(crate) struct SelectProgram {
-    pub(crate) access: Access,
+    /// `None`: one row without columns.
+    pub(crate) access: Option<Access>,
     /// The columns of the answer.
     pub(crate) output: Vec<Scalar>,
     /// Rows to pass over, and rows to return.
@@ -65,7 +66,10 @@ impl SelectProgram {
             return Ok(0);
         }
         let mut scratch = Vec::new();
-        self.access.visit(tx, storage, environment, |values, key, row| {
+        let Some(access) = &self.access else {
+            return self.write_constants(environment, formats, sink);
+        };
+        access.visit(tx, storage, environment, |values, key, row| {
             seen += 1;
             if seen <= self.skip {
                 return Ok(ControlFlow::Continue(()));
@@ -78,7 +82,8 @@ impl SelectProgram {
                 .with_hint("Run the query outside of the transaction block, where it reads a view."));
             }
             let mark = sink.mark();
-            let done = self.write_row(values, key, row, environment, formats, &mut scratch, sink);
+            let layout = &access.relation.layout;
+            let done = self.write_row(values, layout, key, row, environment, formats, &mut scratch, sink);
             if let Err(error) = done {
                 // No part of a row stays.
                 sink.rewind(mark);
@@ -94,10 +99,31 @@ impl SelectProgram {
         Ok(written as u64)
     }
 
+    /// The one row of a SELECT without a table.
+    fn write_constants(
+        &self,
+        environment: &Environment,
+        formats: &[OutputFormat],
+        sink: &mut dyn RowSink,
+    ) -> SqlResult<u64> {
+        if self.skip > 0 {
+            return Ok(0);
+        }
+        let values = self.output.iter().map(|scalar| scalar.constant(environment));
+        let values = values.collect::<SqlResult<Vec<Datum>>>()?;
+        sink.begin_row(values.len());
+        for (value, format) in values.iter().zip(formats) {
+            write_value(sink, value.value(), *format, environment.zone);
+        }
+        sink.end_row();
+        Ok(1)
+    }
+
     #[expect(clippy::too_many_arguments, reason = "the parts of one row")]
     fn write_row(
         &self,
         values: &RowValues<'_>,
+        layout: &Schema,
         key: &[u8],
         row: &[u8],
         environment: &Environment,
@@ -109,7 +135,6 @@ impl SelectProgram {
         for (scalar, format) in self.output.iter().zip(formats) {
             if let Scalar::Column(number) = scalar {
                 // Straight from the stored bytes.
-                let layout = &self.access.relation.layout;
                 let value = row_value(layout, *number, key, row, scratch)?;
                 write_value(sink, value, *format, environment.zone);
             } else {

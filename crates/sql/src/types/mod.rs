@@ -254,6 +254,8 @@ impl SqlType {
                 text.extend(std::iter::repeat_n(' ', missing));
                 Ok(Datum::Text(text))
             }
+            // A plan of DataFusion's has uuids as texts.
+            (Self::Uuid, Datum::Text(text)) => from_text(self, &text, TimeZone::Utc),
             (Self::Float4, Datum::F64(number)) => {
                 let short = number.0 as f32;
                 if short.is_infinite() && number.0.is_finite() {

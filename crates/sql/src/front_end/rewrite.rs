@@ -1,0 +1,152 @@
+//! What PostgreSQL accepts and DataFusion does not, rewritten in the statement's tree.
+
+use std::ops::ControlFlow;
+
+use datafusion::sql::sqlparser::ast::{
+    Array, BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, LockClause, Query, Statement, TableAlias,
+    TableAliasColumnDef, TableFactor, VisitMut, VisitorMut,
+};
+
+use crate::error::{SqlError, SqlResult};
+
+/// Rewrites a statement.
+///
+/// # Errors
+/// 0A000 for what would be ignored silently: FOR UPDATE and its like.
+pub(super) fn rewrite(statement: &mut Statement) -> SqlResult<()> {
+    match statement.visit(&mut Rewriter) {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(error) => Err(error),
+    }
+}
+
+struct Rewriter;
+
+impl VisitorMut for Rewriter {
+    type Break = SqlError;
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<SqlError> {
+        if let Some(LockClause { lock_type, .. }) = query.locks.first() {
+            let what = format!("FOR {lock_type}");
+            return ControlFlow::Break(SqlError::unsupported(what).with_hint(
+                "Transactions are serializable: a row that was read and has changed ends one with 40001, so no lock is \
+                 needed.",
+            ));
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<SqlError> {
+        // `generate_series(…) AS bid` names the function's one column, too.
+        let (is_function, alias) = match factor {
+            TableFactor::Table {
+                args: Some(_),
+                alias,
+                ..
+            }
+            | TableFactor::Function { alias, .. } => (true, alias),
+            TableFactor::Table { alias, .. } => (false, alias),
+            _ => return ControlFlow::Continue(()),
+        };
+        if let Some(TableAlias { name, columns, .. }) = alias
+            && is_function
+            && columns.is_empty()
+        {
+            columns.push(TableAliasColumnDef {
+                name: name.clone(),
+                data_type: None,
+            });
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<SqlError> {
+        match expr {
+            Expr::Collate { expr: inner, .. } => {
+                // There is one collation: the order of bytes.
+                let inner = std::mem::replace(&mut **inner, empty());
+                *expr = inner;
+            }
+            Expr::AnyOp {
+                left,
+                compare_op: BinaryOperator::Eq,
+                right,
+                ..
+            } => {
+                if let Expr::Array(Array { elem, .. }) = &mut **right {
+                    let (left, list) = (std::mem::replace(&mut **left, empty()), std::mem::take(elem));
+                    *expr = in_list(left, list, false);
+                }
+            }
+            Expr::AllOp {
+                left,
+                compare_op: BinaryOperator::NotEq,
+                right,
+            } => {
+                if let Expr::Array(Array { elem, .. }) = &mut **right {
+                    let (left, list) = (std::mem::replace(&mut **left, empty()), std::mem::take(elem));
+                    *expr = in_list(left, list, true);
+                }
+            }
+            Expr::BinaryOp { op, .. } => {
+                if let BinaryOperator::PGCustomBinaryOperator(parts) = op
+                    && let Some(plain) = plain_operator(parts)
+                {
+                    *op = plain;
+                }
+            }
+            _ => {}
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// A place holder in the tree while a part of it is moved.
+fn empty() -> Expr {
+    Expr::Identifier(Ident::new(""))
+}
+
+fn in_list(left: Expr, list: Vec<Expr>, negated: bool) -> Expr {
+    Expr::InList {
+        expr: Box::new(left),
+        list,
+        negated,
+    }
+}
+
+/// `OPERATOR(pg_catalog.~)` and its like.
+fn plain_operator(parts: &[String]) -> Option<BinaryOperator> {
+    Some(match parts.last()?.as_str() {
+        "~" => BinaryOperator::PGRegexMatch,
+        "~*" => BinaryOperator::PGRegexIMatch,
+        "!~" => BinaryOperator::PGRegexNotMatch,
+        "!~*" => BinaryOperator::PGRegexNotIMatch,
+        "~~" => BinaryOperator::PGLikeMatch,
+        "=" => BinaryOperator::Eq,
+        "<>" => BinaryOperator::NotEq,
+        _ => return None,
+    })
+}
+
+/// The name of the function that an expression calls, in lower case, and its one argument if it is a text.
+pub(super) fn call_of_text(function: &Function) -> Option<(String, String)> {
+    use datafusion::sql::sqlparser::ast::{Value, ValueWithSpan};
+    let name = function.name.0.last()?.as_ident()?.value.to_ascii_lowercase();
+    let FunctionArguments::List(list) = &function.args else {
+        return None;
+    };
+    let [FunctionArg::Unnamed(FunctionArgExpr::Expr(argument))] = list.args.as_slice() else {
+        return None;
+    };
+    let inner = match argument {
+        Expr::Cast { expr, .. } => expr,
+        other => other,
+    };
+    match inner {
+        Expr::Value(ValueWithSpan {
+            value: Value::SingleQuotedString(text),
+            ..
+        }) => Some((name, text.clone())),
+        _ => None,
+    }
+}
