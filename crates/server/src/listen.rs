@@ -105,28 +105,40 @@ impl Listener {
         let mut phases = shared.phase.subscribe();
         let accepting = async {
             match self {
-                Self::Tcp(listener) => {
-                    let listener = tokio::net::TcpListener::from_std(listener)?;
-                    loop {
-                        let accepted = listener.accept().await;
-                        let accepted = accepted.and_then(|(stream, _)| stream.into_std());
-                        hand_over(&shared, &entrances, accepted.map(Accepted::Tcp)).await;
-                    }
-                }
-                Self::Unix(listener) => {
-                    let listener = tokio::net::UnixListener::from_std(listener)?;
-                    loop {
-                        let accepted = listener.accept().await;
-                        let accepted = accepted.and_then(|(stream, _)| stream.into_std());
-                        hand_over(&shared, &entrances, accepted.map(Accepted::Unix)).await;
-                    }
-                }
+                Self::Tcp(listener) => accept_tcp(listener, &shared, &entrances).await,
+                Self::Unix(listener) => accept_unix(listener, &shared, &entrances).await,
             }
         };
         tokio::select! {
             ended = accepting => ended,
             _ = phases.wait_for(|phase| *phase > Phase::Serving) => Ok(()),
         }
+    }
+}
+
+async fn accept_tcp(
+    listener: TcpListener,
+    shared: &Shared,
+    entrances: &Entrances,
+) -> io::Result<()> {
+    let listener = tokio::net::TcpListener::from_std(listener)?;
+    loop {
+        let accepted = listener.accept().await;
+        let accepted = accepted.and_then(|(stream, _)| stream.into_std());
+        hand_over(shared, entrances, accepted.map(Accepted::Tcp)).await;
+    }
+}
+
+async fn accept_unix(
+    listener: UnixListener,
+    shared: &Shared,
+    entrances: &Entrances,
+) -> io::Result<()> {
+    let listener = tokio::net::UnixListener::from_std(listener)?;
+    loop {
+        let accepted = listener.accept().await;
+        let accepted = accepted.and_then(|(stream, _)| stream.into_std());
+        hand_over(shared, entrances, accepted.map(Accepted::Unix)).await;
     }
 }
 

@@ -53,7 +53,7 @@ Sessions that are open stay open. New ones need the new password.";
 
 /// Serve a database to PostgreSQL clients: psql, pgbench, psycopg, SQLAlchemy.
 #[derive(Parser, Debug)]
-#[command(name = "namiki-server", version = VERSION.as_str(), after_help = HELP, args_conflicts_with_subcommands = false)]
+#[command(name = "namiki-server", version = VERSION.as_str(), after_help = HELP)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Option<Command>,

@@ -4,6 +4,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use namiki_platform::seeded_random::Random;
+use namiki_terminal::allow_many_files;
 
 use crate::messages::{bind, execute, frame, packet, parse, query, startup, sync};
 use crate::raw_client::{Answer, RawClient};
@@ -197,6 +198,7 @@ fn a_client_that_does_not_read_is_left_alone() {
 
 #[test]
 fn silent_connections_do_not_keep_others_out() {
+    allow_many_files();
     let (_home, server) = Running::new();
     let silent: Vec<RawClient> = (0..600).map(|_| RawClient::silent_tcp(&server)).collect();
     let half: Vec<RawClient> = (0..100)
@@ -233,6 +235,7 @@ fn sessions_are_limited() {
 #[test]
 fn idle_sessions_take_little_memory() {
     const SESSIONS: usize = 1000;
+    allow_many_files();
     let sessions = SESSIONS + 10;
     let (_home, server) = Running::with(&["--sessions", &sessions.to_string()]);
     let mut first = RawClient::connect(&server);
