@@ -76,7 +76,9 @@ impl Connection {
             return Ok(true);
         }
         let context = &self.batch.context;
-        before_request(context.shared.engine.database(), context.thread);
+        if matches!(kind, b'Q' | b'E') {
+            before_request(context.shared.engine.database(), context.thread);
+        }
         let next = match ClientMessage::read(frame) {
             Ok(message) => begin(&mut self.batch, message).await,
             Err(error) => {
