@@ -40,8 +40,15 @@ impl Drop for SocketFile {
 }
 
 /// Listens on an address. Returns the address with the port that was taken.
-pub(crate) fn listen_tcp(address: SocketAddr) -> Result<(TcpListener, SocketAddr), ServerError> {
-    let failed = |source| ServerError::Listen { address, source };
+pub(crate) fn listen_tcp(
+    address: SocketAddr,
+    flag: &'static str,
+) -> Result<(TcpListener, SocketAddr), ServerError> {
+    let failed = |source| ServerError::Listen {
+        address,
+        flag,
+        source,
+    };
     let listener = TcpListener::bind(address).map_err(failed)?;
     listener.set_nonblocking(true).map_err(failed)?;
     let address = listener.local_addr().map_err(failed)?;

@@ -48,11 +48,13 @@ const DEFAULT_PORT: u16 = 5432;
 pub enum ServerError {
     /// The address cannot be listened on.
     #[error(
-        "cannot listen on {address}; --listen names another address, and 127.0.0.1:0 takes any free port"
+        "cannot listen on {address}; {flag} names another address, and port 0 takes any that is free"
     )]
     Listen {
         /// The address.
         address: SocketAddr,
+        /// The flag that names it.
+        flag: &'static str,
         /// The system's error.
         #[source]
         source: io::Error,
@@ -320,7 +322,7 @@ impl Sockets {
             socket_file: None,
         };
         for address in &settings.listen {
-            let (listener, address) = listen_tcp(*address)?;
+            let (listener, address) = listen_tcp(*address, "--listen")?;
             sockets.listeners.push(Listener::Tcp(listener));
             sockets.addresses.push(address);
         }
@@ -336,7 +338,7 @@ impl Sockets {
             return Err(ServerError::NoAddress);
         }
         if let Some(address) = settings.http {
-            sockets.http = Some(listen_tcp(address)?);
+            sockets.http = Some(listen_tcp(address, "--http")?);
         }
         Ok(sockets)
     }
