@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use namiki_sql::{Connection, Portal, RowSink as _, SqlError};
+use namiki_sql::{Connection, Deallocated, Portal, RowSink as _, SqlError};
 
 use super::statements::Statements;
 use crate::metrics::Count;
@@ -171,8 +171,8 @@ impl Batch {
     pub(super) fn deallocate(&mut self, portal: &Portal) {
         match portal.deallocates() {
             None => {}
-            Some(Some(name)) => self.statements.close(name),
-            Some(None) => self.statements.close_all(),
+            Some(Deallocated::One(name)) => self.statements.close(&name),
+            Some(Deallocated::All) => self.statements.close_all(),
         }
     }
 
