@@ -22,6 +22,7 @@ struct Fields {
     column: Option<String>,
     constraint: Option<String>,
     refill: Option<u32>,
+    busy_table: Option<u32>,
     core: Option<namiki::Error>,
 }
 
@@ -42,6 +43,7 @@ impl SqlError {
             column: None,
             constraint: None,
             refill: None,
+            busy_table: None,
             core: None,
         }))
     }
@@ -74,6 +76,21 @@ impl SqlError {
     /// The sequence that has to be refilled before the statement runs again.
     pub(crate) fn sequence_to_refill(&self) -> Option<u32> {
         self.0.refill
+    }
+
+    /// An index or a key is built on a table: the statement waits for its end. Shown to a client that would wait too long.
+    pub(crate) fn wait_for_table(id: u32, name: &str) -> Self {
+        let mut error = Self::new(
+            sqlstate::OBJECT_IN_USE,
+            format!("an index or a key is being built on table \"{name}\""),
+        );
+        error.0.busy_table = Some(id);
+        error
+    }
+
+    /// The table for whose index or key the statement has to wait.
+    pub(crate) fn busy_table(&self) -> Option<u32> {
+        self.0.busy_table
     }
 
     /// With a second sentence about the cause.

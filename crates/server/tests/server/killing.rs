@@ -153,7 +153,7 @@ fn pay(mut client: RawClient, witness: &Witness, seed: u64) -> Option<()> {
             ("a", vec![aid, delta]),
             ("t", vec![tid, delta]),
             ("b", vec!["1", delta]),
-            ("h", vec![&number_text, tid, aid, delta]),
+            ("h", vec![number_text.as_str(), tid, aid, delta]),
         ] {
             let values: Vec<_> = values.into_iter().map(Some).collect();
             messages.extend([bind("", name, &values), execute("", 0)]);

@@ -97,7 +97,3 @@ pub(crate) fn copy_done() -> Vec<u8> {
 pub(crate) fn copy_fail(reason: &str) -> Vec<u8> {
     frame(b'f', &string(reason))
 }
-
-pub(crate) fn terminate() -> Vec<u8> {
-    frame(b'X', &[])
-}

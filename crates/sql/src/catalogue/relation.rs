@@ -130,7 +130,8 @@ impl Relation {
         let stored = |(at, column): (usize, &ColumnRow)| Column {
             name: column.name.clone(),
             column_type: column.sql_type.column_type(),
-            nullable: !column.not_null && !row.is_in_key(at),
+            // NOT NULL is checked, not stored: it comes and goes without a rewrite.
+            nullable: !row.is_in_key(at),
         };
         let mut columns: Vec<Column> = row.columns.iter().enumerate().map(stored).collect();
         let key = match &row.key {
@@ -201,13 +202,9 @@ impl TableRow {
         self.key.as_ref().is_some_and(|key| key.columns.contains(&column))
     }
 
-    /// The name as messages have it.
-    pub(crate) fn display_name(&self) -> String {
-        if self.schema == super::PUBLIC {
-            self.name.clone()
-        } else {
-            format!("{}.{}", self.schema, self.name)
-        }
+    /// Whether a column may be null.
+    pub(crate) fn is_nullable(&self, column: usize) -> bool {
+        !self.columns[column].not_null && !self.is_in_key(column)
     }
 
     /// The numbers of all core tables that it names.

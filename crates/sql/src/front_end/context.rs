@@ -83,6 +83,9 @@ impl<'a, 'r> Binder<'a, 'r> {
             }
         };
         let found = self.catalogue.relation(&mut reader, id)?.ok_or_else(unknown)?;
+        if found.row.marker.is_some() {
+            return Err(SqlError::wait_for_table(id, name));
+        }
         self.used.borrow_mut().push(Arc::clone(&found));
         Ok(found)
     }

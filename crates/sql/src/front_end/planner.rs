@@ -97,15 +97,7 @@ impl FrontEnd {
         let Some(statement) = parse(request.text)? else {
             return Ok(None);
         };
-        let binder = Binder::new(&self.state, &self.catalogue, &self.storage, reader);
-        Planning {
-            front_end: self,
-            request,
-            binder,
-            parameters: Parameters::default(),
-        }
-        .statement(statement)
-        .map(Some)
+        Planning::new(self, request, reader).statement(statement).map(Some)
     }
 }
 
@@ -117,7 +109,20 @@ pub(super) struct Planning<'p, 'r> {
     pub(super) parameters: Parameters,
 }
 
-impl Planning<'_, '_> {
+impl<'p, 'r> Planning<'p, 'r> {
+    pub(super) fn new(
+        front_end: &'p FrontEnd,
+        request: &'p Request<'p>,
+        reader: &'p mut Reader<'r>,
+    ) -> Self {
+        Self {
+            front_end,
+            request,
+            binder: Binder::new(&front_end.state, &front_end.catalogue, &front_end.storage, reader),
+            parameters: Parameters::default(),
+        }
+    }
+
     fn statement(mut self, mut statement: Statement) -> SqlResult<Planned> {
         rewrite(&mut statement)?;
         self.parameters.types = self.request.types.to_vec();

@@ -60,3 +60,24 @@ impl Planning<'_, '_> {
         })
     }
 }
+
+impl super::planner::FrontEnd {
+    /// A table with its rules.
+    ///
+    /// # Errors
+    /// Those of the stored expressions.
+    pub(crate) fn target(
+        &self,
+        relation: &Arc<Relation>,
+        session: &super::prepare::SessionInfo,
+        reader: &mut crate::storage::Reader<'_>,
+    ) -> SqlResult<Target> {
+        let request = super::planner::Request {
+            text: "",
+            types: &[],
+            session,
+            is_lifted: false,
+        };
+        Planning::new(self, &request, reader).target(relation)
+    }
+}

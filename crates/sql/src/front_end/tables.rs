@@ -56,8 +56,7 @@ impl SqlTable {
     pub(super) fn new(relation: Arc<Relation>, storage: Arc<Storage>, row_numbers: bool) -> Self {
         let mut fields = Vec::new();
         for (at, column) in relation.columns().iter().enumerate() {
-            let nullable = relation.layout.columns()[at].nullable;
-            let named = field(&column.name, column.sql_type, nullable);
+            let named = field(&column.name, column.sql_type, relation.row.is_nullable(at));
             fields.push(with_origin(named, relation.id(), at));
         }
         if row_numbers && relation.has_row_numbers() {
