@@ -29,14 +29,28 @@ pub(super) fn insert(
     row: &[Datum],
     key: &[u8],
 ) -> SqlResult<()> {
-    for index in &target.relation.row.indexes {
-        let (bytes, is_unique) = entry(&target.relation, index, row, key);
-        let table = storage.open(index.storage)?;
-        if !is_unique {
-            tx.put_row(&table.table, &bytes, key)?;
-        } else if !tx.insert_row(&table.table, &bytes, key)? {
-            return Err(target.duplicate(&index.name, &index.columns, row));
-        }
+    let indexes = &target.relation.row.indexes;
+    indexes.iter().try_for_each(|index| insert_entry(tx, storage, target, index, row, key))
+}
+
+/// Adds a row's entry in one index.
+///
+/// # Errors
+/// As [`insert`].
+pub(super) fn insert_entry(
+    tx: &mut Transaction,
+    storage: &Storage,
+    target: &Target,
+    index: &IndexRow,
+    row: &[Datum],
+    key: &[u8],
+) -> SqlResult<()> {
+    let (bytes, is_unique) = entry(&target.relation, index, row, key);
+    let table = storage.open(index.storage)?;
+    if !is_unique {
+        tx.put_row(&table.table, &bytes, key)?;
+    } else if !tx.insert_row(&table.table, &bytes, key)? {
+        return Err(target.duplicate(&index.name, &index.columns, row));
     }
     Ok(())
 }

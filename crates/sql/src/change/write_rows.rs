@@ -89,6 +89,21 @@ impl Changes<'_> {
         Ok(Inserted::Done)
     }
 
+    /// Adds a row's entry in one index, by the index's number.
+    ///
+    /// # Errors
+    /// 23505 for a duplicate; those of the transaction.
+    pub(crate) fn insert_entry(
+        &mut self,
+        target: &Target,
+        index: usize,
+        row: &[Datum],
+        key: &[u8],
+    ) -> SqlResult<()> {
+        let index = &target.relation.row.indexes[index];
+        index_changes::insert_entry(self.tx, self.storage, target, index, row, key)
+    }
+
     /// The row of a key: the values of SQL's columns.
     ///
     /// # Errors

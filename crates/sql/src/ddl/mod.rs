@@ -10,6 +10,7 @@ mod create_index;
 mod create_table;
 mod drop;
 mod effects;
+mod rebuild;
 mod run;
 mod truncate;
 
@@ -19,4 +20,5 @@ pub(crate) use command::{
     ObjectKind, QualifiedName, SequenceDefinition,
 };
 pub(crate) use effects::Effects;
+pub(crate) use rebuild::remove_marker;
 pub(crate) use run::{DdlContext, run};
