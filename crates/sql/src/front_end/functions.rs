@@ -41,6 +41,7 @@ pub(super) fn all(sequences: &Arc<Sequences>) -> Vec<Arc<ScalarUDF>> {
     ] {
         functions.push(simple(name, of, Some(0), |_| Answer::Null));
     }
+    functions.push(simple("current_schemas", SqlType::Text, Some(1), |_| Answer::Null));
     for (name, of, arguments, answer) in simple_functions() {
         functions.push(simple(name, of, arguments, answer));
     }
@@ -93,6 +94,14 @@ fn simple_functions() -> Vec<SimpleFunction> {
         ("pg_get_statisticsobjdef_columns", SqlType::Text, None, |_| Answer::Null),
         ("pg_relation_is_publishable", SqlType::Bool, None, |_| Answer::Bool(false)),
         ("pg_get_partkeydef", SqlType::Text, None, |_| Answer::Null),
+        ("pg_table_size", SqlType::Int8, None, |_| Answer::Null),
+        ("pg_total_relation_size", SqlType::Int8, None, |_| Answer::Null),
+        ("to_regtype", SqlType::Oid, Some(1), |arguments| {
+            let name = argument(arguments, 0).unwrap_or_default().to_lowercase();
+            let types = super::system_rows::TYPES;
+            let found = types.iter().find(|(of, short, _, _)| *short == name || of.name() == name);
+            found.map_or(Answer::Null, |(of, ..)| Answer::Number(of.oid().into()))
+        }),
         ("pg_size_pretty", SqlType::Text, None, |arguments| {
             match argument(arguments, 0) {
                 Some(bytes) => Answer::Text(format!("{bytes} bytes")),

@@ -28,6 +28,7 @@ mod planned;
 mod planner;
 mod prepare;
 mod rewrite;
+mod rewrite_catalogue;
 mod rules;
 mod run;
 mod system_rows;

@@ -28,11 +28,18 @@ use crate::error::{SqlError, SqlResult};
 use crate::storage::{Reader, Storage};
 use crate::types::SqlType;
 
-/// DataFusion, set up for SQL as PostgreSQL has it.
+/// DataFusion, set up for SQL as PostgreSQL has it. A handle: cloning it is cheap.
+#[derive(Clone)]
 pub(crate) struct FrontEnd {
-    pub(super) state: SessionState,
+    pub(super) state: Arc<SessionState>,
     pub(super) catalogue: Arc<Catalogue>,
     pub(super) storage: Arc<Storage>,
+}
+
+impl std::fmt::Debug for FrontEnd {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("FrontEnd").finish_non_exhaustive()
+    }
 }
 
 /// A text to be planned.
@@ -79,7 +86,7 @@ impl FrontEnd {
             .with_analyzer_rule(Arc::new(CheckedArithmetic))
             .build();
         Ok(Self {
-            state,
+            state: Arc::new(state),
             catalogue,
             storage,
         })

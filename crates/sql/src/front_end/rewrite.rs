@@ -3,8 +3,8 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Array, BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, LockClause, Query, Statement, TableAlias,
-    TableAliasColumnDef, TableFactor, VisitMut, VisitorMut,
+    Array, BinaryOperator, Expr, Ident, LockClause, Query, Statement, TableAlias, TableAliasColumnDef,
+    TableFactor, VisitMut, VisitorMut,
 };
 
 use crate::error::{SqlError, SqlResult};
@@ -14,6 +14,7 @@ use crate::error::{SqlError, SqlResult};
 /// # Errors
 /// 0A000 for what would be ignored silently: FOR UPDATE and its like.
 pub(super) fn rewrite(statement: &mut Statement) -> SqlResult<()> {
+    super::rewrite_catalogue::rewrite_catalogue(statement);
     match statement.visit(&mut Rewriter) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(error) => Err(error),
@@ -126,27 +127,4 @@ fn plain_operator(parts: &[String]) -> Option<BinaryOperator> {
         "<>" => BinaryOperator::NotEq,
         _ => return None,
     })
-}
-
-/// The name of the function that an expression calls, in lower case, and its one argument if it is a text.
-pub(super) fn call_of_text(function: &Function) -> Option<(String, String)> {
-    use datafusion::sql::sqlparser::ast::{Value, ValueWithSpan};
-    let name = function.name.0.last()?.as_ident()?.value.to_ascii_lowercase();
-    let FunctionArguments::List(list) = &function.args else {
-        return None;
-    };
-    let [FunctionArg::Unnamed(FunctionArgExpr::Expr(argument))] = list.args.as_slice() else {
-        return None;
-    };
-    let inner = match argument {
-        Expr::Cast { expr, .. } => expr,
-        other => other,
-    };
-    match inner {
-        Expr::Value(ValueWithSpan {
-            value: Value::SingleQuotedString(text),
-            ..
-        }) => Some((name, text.clone())),
-        _ => None,
-    }
 }

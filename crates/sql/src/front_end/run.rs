@@ -5,7 +5,7 @@ use std::sync::Arc;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::common::ParamValues;
 use datafusion::common::tree_node::{Transformed, TreeNode};
-use datafusion::execution::SendableRecordBatchStream;
+use datafusion::execution::{SendableRecordBatchStream, SessionState};
 use datafusion::logical_expr::{Expr, Limit, LogicalPlan};
 use datafusion::physical_plan::execute_stream;
 use datafusion::scalar::ScalarValue;
@@ -59,13 +59,14 @@ impl FrontEnd {
     pub(crate) async fn run(&self, plan: &Plan, settings: RunSettings) -> SqlResult<PlanRows> {
         let logical = bind_values(plan, &settings.environment)?;
         let logical = self.fold_limits(logical)?;
-        let mut state = self.state.clone();
+        let mut state = SessionState::clone(&self.state);
         let cancelled = settings.cancelled.clone();
         state.config_mut().set_extension(Arc::new(RunContext {
             handle: settings.handle,
             environment: settings.environment,
             cancelled: settings.cancelled,
             rows_max: settings.rows_max,
+            front_end: self.clone(),
         }));
         let planner = Arc::clone(state.query_planner());
         let physical = planner.create_physical_plan(&logical, &state).await.map_err(sql_error)?;

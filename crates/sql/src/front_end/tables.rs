@@ -23,6 +23,7 @@ use super::batch_builder::BatchBuilder;
 use super::errors::external;
 use super::expressions::Columns;
 use super::paths::choose_path;
+use super::planner::FrontEnd;
 use crate::cancel::Cancelled;
 use crate::catalogue::Relation;
 use crate::error::{SqlError, SqlResult};
@@ -41,6 +42,8 @@ pub(super) struct RunContext {
     pub(super) cancelled: Cancelled,
     /// The most rows that a transaction may remember.
     pub(super) rows_max: usize,
+    /// Who runs it: tables of the catalogue ask it for their rows.
+    pub(super) front_end: FrontEnd,
 }
 
 /// A table of SQL's.

@@ -78,8 +78,8 @@ impl Reader<'_> {
 pub(crate) enum ReadHandle {
     /// A view.
     View(Arc<View>),
-    /// The running transaction of a session that the connection has lent.
-    Session(Arc<Mutex<Session>>),
+    /// The running transaction of a session that the connection has lent, until it takes it back.
+    Session(Arc<Mutex<Option<Session>>>),
 }
 
 impl ReadHandle {
@@ -90,9 +90,13 @@ impl ReadHandle {
     pub(crate) fn with<T>(&self, read: impl FnOnce(&mut Reader<'_>) -> SqlResult<T>) -> SqlResult<T> {
         match self {
             Self::View(view) => read(&mut Reader::View(view)),
-            Self::Session(session) => session
-                .lock()
-                .statement(|tx| read(&mut Reader::Transaction(tx))),
+            Self::Session(session) => match &mut *session.lock() {
+                Some(session) => session.statement(|tx| read(&mut Reader::Transaction(tx))),
+                None => Err(SqlError::new(
+                    sqlstate::QUERY_CANCELED,
+                    "the statement has ended before its plan",
+                )),
+            },
         }
     }
 }
