@@ -23,6 +23,7 @@ struct Fields {
     constraint: Option<String>,
     refill: Option<u32>,
     busy_table: Option<u32>,
+    is_stale: bool,
     core: Option<namiki::Error>,
 }
 
@@ -44,6 +45,7 @@ impl SqlError {
             constraint: None,
             refill: None,
             busy_table: None,
+            is_stale: false,
             core: None,
         }))
     }
@@ -76,6 +78,18 @@ impl SqlError {
     /// The sequence that has to be refilled before the statement runs again.
     pub(crate) fn sequence_to_refill(&self) -> Option<u32> {
         self.0.refill
+    }
+
+    /// A table of a kept plan has changed: the text is planned again. Never shown to a client.
+    pub(crate) fn stale_plan() -> Self {
+        let mut error = Self::new(sqlstate::INTERNAL_ERROR, "a table of the plan has changed");
+        error.0.is_stale = true;
+        error
+    }
+
+    /// Whether the statement has to be planned again.
+    pub(crate) fn is_stale_plan(&self) -> bool {
+        self.0.is_stale
     }
 
     /// An index or a key is built on a table: the statement waits for its end. Shown to a client that would wait too long.

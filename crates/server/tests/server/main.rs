@@ -14,6 +14,7 @@
 //! | `copying.rs` | COPY in and out |
 //! | `cancelling.rs` | cancel requests |
 //! | `conflicts.rs` | lost updates, write skew, phantoms, read skew |
+//! | `ddl_under_load.rs` | changes of tables while rows change |
 //! | `hostile_clients.rs`, `hostile_statements.rs` | clients that do harm |
 //! | `stopping.rs` | the end of a server, and its next start |
 //! | `http_pages.rs` | `/metrics` and `/healthz` |
@@ -24,6 +25,7 @@
 mod cancelling;
 mod conflicts;
 mod copying;
+mod ddl_under_load;
 mod extended_protocol;
 mod hostile_clients;
 mod hostile_statements;
