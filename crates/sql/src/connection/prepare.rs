@@ -65,8 +65,7 @@ impl Connection {
         };
         let planned = self.planned(&key).await?;
         let statement = statement(key, planned);
-        if let Some(first) = statement.parameters.first() {
-            let _ = first;
+        if !statement.parameters.is_empty() {
             return Err(SqlError::new(
                 sqlstate::UNDEFINED_PARAMETER,
                 "there is no parameter $1",
@@ -122,7 +121,7 @@ impl Connection {
         for ((value, kind), of) in lifted.values.iter().zip(&lifted.kinds).zip(types) {
             // A number for a column of another kind is cast as the planner casts it.
             let fits = match kind {
-                LiteralKind::Text => !of.is_integer() || is_insert,
+                LiteralKind::Text => true,
                 _ => of.is_integer() || matches!(of, SqlType::Numeric { .. } | SqlType::Float4 | SqlType::Float8),
             };
             match from_text(of, value, zone) {

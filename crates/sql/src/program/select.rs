@@ -67,7 +67,7 @@ impl SelectProgram {
         }
         let mut scratch = Vec::new();
         let Some(access) = &self.access else {
-            return self.write_constants(environment, formats, sink);
+            return self.run_without_tables(environment, formats, sink);
         };
         access.visit(tx, storage, environment, |values, key, row| {
             seen += 1;
@@ -100,7 +100,10 @@ impl SelectProgram {
     }
 
     /// The one row of a SELECT without a table.
-    fn write_constants(
+    ///
+    /// # Errors
+    /// Those of the expressions.
+    pub(crate) fn run_without_tables(
         &self,
         environment: &Environment,
         formats: &[OutputFormat],
