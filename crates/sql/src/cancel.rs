@@ -78,7 +78,10 @@ mod tests {
         let first = handle.begin(1);
         assert!(first.check().is_ok());
         handle.cancel();
-        assert_eq!(first.check().unwrap_err().sqlstate(), sqlstate::QUERY_CANCELED);
+        assert_eq!(
+            first.check().unwrap_err().sqlstate(),
+            sqlstate::QUERY_CANCELED
+        );
         let second = handle.begin(2);
         assert!(second.check().is_ok());
         handle.end();

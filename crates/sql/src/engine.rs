@@ -101,7 +101,12 @@ impl Engine {
             .thread_name("sql")
             .thread_stack_size(8 << 20)
             .build()
-            .map_err(|error| SqlError::new(sqlstate::OUT_OF_MEMORY, format!("cannot start threads: {error}")))?;
+            .map_err(|error| {
+                SqlError::new(
+                    sqlstate::OUT_OF_MEMORY,
+                    format!("cannot start threads: {error}"),
+                )
+            })?;
         let pool = runtime.handle().clone();
         Ok(Self {
             shared: Arc::new(Shared {
@@ -155,7 +160,9 @@ impl Engine {
 
 impl std::fmt::Debug for Engine {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Engine").field("options", &self.shared.options).finish_non_exhaustive()
+        f.debug_struct("Engine")
+            .field("options", &self.shared.options)
+            .finish_non_exhaustive()
     }
 }
 
@@ -171,7 +178,10 @@ fn clean_up(db: &Database, catalogue: &Catalogue, storage: &Storage) -> SqlResul
         }
     }
     drop(view);
-    for relation in relations.iter().filter(|relation| relation.row.marker.is_some()) {
+    for relation in relations
+        .iter()
+        .filter(|relation| relation.row.marker.is_some())
+    {
         remove_marker(db, catalogue, relation.id())?;
     }
     for number in storage.numbers() {
@@ -197,7 +207,12 @@ impl Shared {
         work: impl FnOnce() -> T + Send + 'static,
     ) -> SqlResult<T> {
         let done = self.pool.spawn_blocking(work).await;
-        done.map_err(|error| SqlError::new(sqlstate::INTERNAL_ERROR, format!("a task has failed: {error}")))
+        done.map_err(|error| {
+            SqlError::new(
+                sqlstate::INTERNAL_ERROR,
+                format!("a task has failed: {error}"),
+            )
+        })
     }
 
     /// A permit to run a statement on the second pool.

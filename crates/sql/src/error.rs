@@ -53,7 +53,10 @@ impl SqlError {
     /// A feature that does not exist here (0A000).
     #[must_use]
     pub fn unsupported(what: impl fmt::Display) -> Self {
-        Self::new(sqlstate::FEATURE_NOT_SUPPORTED, format!("{what} is not supported"))
+        Self::new(
+            sqlstate::FEATURE_NOT_SUPPORTED,
+            format!("{what} is not supported"),
+        )
     }
 
     /// A text that is no statement (42601).
@@ -70,7 +73,10 @@ impl SqlError {
 
     /// A sequence has no reserved number left: reserve some and run the statement again. Never shown to a client.
     pub(crate) fn refill(sequence: u32) -> Self {
-        let mut error = Self::new(sqlstate::OBJECT_NOT_IN_STATE, "the sequence has no number reserved");
+        let mut error = Self::new(
+            sqlstate::OBJECT_NOT_IN_STATE,
+            "the sequence has no number reserved",
+        );
         error.0.refill = Some(sequence);
         error
     }
@@ -223,12 +229,14 @@ impl From<namiki::Error> for SqlError {
         use namiki::Error as Core;
         let message = error.to_string();
         let mut own = match &error {
-            Core::Conflict(_) | Core::TooManyConflicts { .. } | Core::TableLoading { .. } => Self::new(
-                sqlstate::SERIALIZATION_FAILURE,
-                "could not serialize access due to concurrent transactions",
-            )
-            .with_detail(message)
-            .with_hint("The transaction might succeed if retried."),
+            Core::Conflict(_) | Core::TooManyConflicts { .. } | Core::TableLoading { .. } => {
+                Self::new(
+                    sqlstate::SERIALIZATION_FAILURE,
+                    "could not serialize access due to concurrent transactions",
+                )
+                .with_detail(message)
+                .with_hint("The transaction might succeed if retried.")
+            }
             // The table was truncated, re-keyed or dropped by a concurrent transaction.
             Core::TableDropped { .. } | Core::TableYoungerThanView { .. } => Self::new(
                 sqlstate::SERIALIZATION_FAILURE,
@@ -246,8 +254,9 @@ impl From<namiki::Error> for SqlError {
                 Self::new(sqlstate::PROGRAM_LIMIT_EXCEEDED, message)
             }
             Core::TooManySessions => Self::new(sqlstate::TOO_MANY_CONNECTIONS, message),
-            Core::ViewExpired { .. } => Self::new(sqlstate::OUT_OF_MEMORY, message)
-                .with_hint("Run the query again; a larger Builder::view_bytes_max lets it take longer."),
+            Core::ViewExpired { .. } => Self::new(sqlstate::OUT_OF_MEMORY, message).with_hint(
+                "Run the query again; a larger Builder::view_bytes_max lets it take longer.",
+            ),
             Core::LockTimeout { .. } => Self::new(sqlstate::LOCK_NOT_AVAILABLE, message),
             Core::ReadOnly => Self::new(sqlstate::READ_ONLY_TRANSACTION, message),
             Core::Closed => Self::new(sqlstate::ADMIN_SHUTDOWN, message),

@@ -80,7 +80,9 @@ mod tests {
         for text in ["a", "b", "c", "c"] {
             cache.put(key(text), Kept::NoProgram(1));
         }
-        let kept = ["a", "b", "c"].iter().filter(|text| cache.get(&key(text)).is_some());
+        let kept = ["a", "b", "c"]
+            .iter()
+            .filter(|text| cache.get(&key(text)).is_some());
         assert_eq!(kept.count(), 2);
         assert!(cache.get(&key("c")).is_some());
     }

@@ -54,7 +54,10 @@ impl Views {
         }
         match receiver.await {
             Ok(opened) => opened,
-            Err(_) => Err(SqlError::new(sqlstate::ADMIN_SHUTDOWN, "the server is shutting down")),
+            Err(_) => Err(SqlError::new(
+                sqlstate::ADMIN_SHUTDOWN,
+                "the server is shutting down",
+            )),
         }
     }
 }

@@ -40,10 +40,9 @@ impl Numbers {
         if reserved.0 == reserved.1 {
             let first = self.db.transact_with(|tx| {
                 let first = match tx.row(&self.table, KEY)? {
-                    Some(bytes) => bytes
-                        .try_into()
-                        .map(u64::from_le_bytes)
-                        .map_err(|_| SqlError::corrupted("the catalogue's counter has not eight bytes"))?,
+                    Some(bytes) => bytes.try_into().map(u64::from_le_bytes).map_err(|_| {
+                        SqlError::corrupted("the catalogue's counter has not eight bytes")
+                    })?,
                     None => FIRST_NUMBER,
                 };
                 tx.put_row(&self.table, KEY, &(first + BLOCK).to_le_bytes())?;
@@ -61,7 +60,10 @@ impl Numbers {
     /// As [`next`](Self::next); 54000 when all 2^32 are used.
     pub(crate) fn next_id(&self) -> SqlResult<u32> {
         u32::try_from(self.next()?).map_err(|_| {
-            SqlError::new(crate::sqlstate::PROGRAM_LIMIT_EXCEEDED, "all object numbers are used")
+            SqlError::new(
+                crate::sqlstate::PROGRAM_LIMIT_EXCEEDED,
+                "all object numbers are used",
+            )
         })
     }
 }

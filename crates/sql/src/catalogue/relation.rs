@@ -135,7 +135,12 @@ impl Relation {
         };
         let mut columns: Vec<Column> = row.columns.iter().enumerate().map(stored).collect();
         let key = match &row.key {
-            Some(key) => key.columns.iter().filter_map(|at| row.columns.get(*at)).map(|it| it.name.as_str()).collect(),
+            Some(key) => key
+                .columns
+                .iter()
+                .filter_map(|at| row.columns.get(*at))
+                .map(|it| it.name.as_str())
+                .collect(),
             None => {
                 columns.push(Column::new(ROW_NUMBER, ColumnType::I64));
                 vec![ROW_NUMBER]
@@ -199,7 +204,9 @@ impl TableRow {
 
     /// Whether a column is in the primary key.
     pub(crate) fn is_in_key(&self, column: usize) -> bool {
-        self.key.as_ref().is_some_and(|key| key.columns.contains(&column))
+        self.key
+            .as_ref()
+            .is_some_and(|key| key.columns.contains(&column))
     }
 
     /// Whether a column may be null.

@@ -191,7 +191,12 @@ impl Catalogue {
     ///
     /// # Errors
     /// Those of the transaction.
-    pub(crate) fn free_name(&self, tx: &mut Transaction, schema: &str, name: &str) -> SqlResult<()> {
+    pub(crate) fn free_name(
+        &self,
+        tx: &mut Transaction,
+        schema: &str,
+        name: &str,
+    ) -> SqlResult<()> {
         tx.delete_row(&self.table, &name_key(schema, name))?;
         Ok(())
     }
@@ -244,8 +249,13 @@ impl Catalogue {
     /// Those of the transaction.
     pub(crate) fn sequence_state(&self, tx: &mut Transaction, id: u32) -> SqlResult<Option<i64>> {
         let row = tx.row(&self.table, &id_key(b's', id))?;
-        row.map(|bytes| bytes.try_into().map(i64::from_le_bytes).map_err(|_| damaged("a sequence")))
-            .transpose()
+        row.map(|bytes| {
+            bytes
+                .try_into()
+                .map(i64::from_le_bytes)
+                .map_err(|_| damaged("a sequence"))
+        })
+        .transpose()
     }
 
     /// Sets the first number of a sequence that is not reserved.
@@ -274,7 +284,9 @@ impl Catalogue {
     /// # Errors
     /// Those of the reader.
     pub(crate) fn sequences(&self, reader: &mut Reader<'_>) -> SqlResult<Vec<SequenceRow>> {
-        self.of_kind(reader, b'q', |bytes| serde_json::from_slice(bytes).map_err(damaged))
+        self.of_kind(reader, b'q', |bytes| {
+            serde_json::from_slice(bytes).map_err(damaged)
+        })
     }
 
     fn of_kind<T>(

@@ -106,10 +106,17 @@ impl Sequences {
             if !(row.least..=row.greatest).contains(&next) {
                 return Err(SqlError::new(
                     sqlstate::NUMERIC_VALUE_OUT_OF_RANGE,
-                    format!("setval: value {next} is out of bounds for sequence \"{}\"", row.name),
+                    format!(
+                        "setval: value {next} is out of bounds for sequence \"{}\"",
+                        row.name
+                    ),
                 ));
             }
-            let state = if is_given { next.saturating_add(row.increment) } else { next };
+            let state = if is_given {
+                next.saturating_add(row.increment)
+            } else {
+                next
+            };
             self.catalogue.put_sequence_state(tx, id, state)
         })?;
         self.reserved.lock().remove(&id);
@@ -131,10 +138,17 @@ fn block_of(row: &SequenceRow, next: i64) -> SqlResult<(Reserved, i64)> {
     let mut next = next;
     if !within(next) {
         if !row.cycle {
-            let (bound, number) = if step > 0 { ("maximum", row.greatest) } else { ("minimum", row.least) };
+            let (bound, number) = if step > 0 {
+                ("maximum", row.greatest)
+            } else {
+                ("minimum", row.least)
+            };
             return Err(SqlError::new(
                 "2200H",
-                format!("nextval: reached {bound} value of sequence \"{}\" ({number})", row.name),
+                format!(
+                    "nextval: reached {bound} value of sequence \"{}\" ({number})",
+                    row.name
+                ),
             ));
         }
         next = if step > 0 { least } else { greatest };

@@ -43,7 +43,9 @@ impl Increments {
         if !target.rules.checks.is_empty() || assignments.is_empty() {
             return None;
         }
-        let all = assignments.iter().map(|(column, scalar)| Increment::of(target, *column, scalar));
+        let all = assignments
+            .iter()
+            .map(|(column, scalar)| Increment::of(target, *column, scalar));
         all.collect::<Option<Vec<_>>>().map(Self)
     }
 
@@ -82,7 +84,11 @@ impl Increments {
 impl Increment {
     fn of(target: &Target, column: usize, scalar: &Scalar) -> Option<Self> {
         let relation = &target.relation;
-        let is_indexed = relation.row.indexes.iter().any(|index| index.columns.contains(&column));
+        let is_indexed = relation
+            .row
+            .indexes
+            .iter()
+            .any(|index| index.columns.contains(&column));
         let ColumnPlace::Fixed(place) = relation.layout.place(column) else {
             return None;
         };
@@ -98,7 +104,11 @@ impl Increment {
         };
         // Null bits follow the header byte, one for each nullable column outside of the key.
         let bit = (0..column).filter(nullable).count();
-        let (null_byte, null_mask) = if nullable(&column) { (1 + bit / 8, 1 << (bit % 8)) } else { (0, 0) };
+        let (null_byte, null_mask) = if nullable(&column) {
+            (1 + bit / 8, 1 << (bit % 8))
+        } else {
+            (0, 0)
+        };
         Some(Self {
             place: u32::try_from(place).ok()?,
             null_byte: u32::try_from(null_byte).ok()?,
@@ -139,7 +149,9 @@ fn amount(scalar: &Scalar, column: usize, of: SqlType) -> Option<(Scalar, bool)>
             operator,
             operands,
             of: result,
-        } if result.is_integer() == of.is_integer() && !matches!(result, SqlType::Float4 | SqlType::Float8) => {
+        } if result.is_integer() == of.is_integer()
+            && !matches!(result, SqlType::Float4 | SqlType::Float8) =>
+        {
             let (left, right) = &**operands;
             match operator {
                 ArithmeticOperator::Add if is_column(left, column) && is_constant(right) => {
@@ -196,8 +208,16 @@ pub(crate) fn add_to_columns(
 const DAMAGED: u16 = 9;
 
 fn add_to_column(row: &mut [u8], entry: &[u8]) -> Result<(), u16> {
-    let word = |at: usize| entry[at..].first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes) as usize);
-    let long = |at: usize| entry[at..].first_chunk().map_or(0, |bytes| i128::from_le_bytes(*bytes));
+    let word = |at: usize| {
+        entry[at..]
+            .first_chunk()
+            .map_or(0, |bytes| u32::from_le_bytes(*bytes) as usize)
+    };
+    let long = |at: usize| {
+        entry[at..]
+            .first_chunk()
+            .map_or(0, |bytes| i128::from_le_bytes(*bytes))
+    };
     let (place, null_byte, null_mask, width) = (word(0), word(4), entry[8], entry[9]);
     let code = u16::from_le_bytes([entry[10], entry[11]]);
     let (delta, least, greatest) = (long(12), long(28), long(44));
@@ -205,15 +225,23 @@ fn add_to_column(row: &mut [u8], entry: &[u8]) -> Result<(), u16> {
         return Ok(());
     }
     let sum = |number: i128| {
-        let sum = number.checked_add(delta).filter(|sum| (least..=greatest).contains(sum));
+        let sum = number
+            .checked_add(delta)
+            .filter(|sum| (least..=greatest).contains(sum));
         sum.ok_or(code)
     };
     if width == 8 {
-        let bytes: &mut [u8; 8] = row.get_mut(place..).and_then(<[u8]>::first_chunk_mut).ok_or(DAMAGED)?;
+        let bytes: &mut [u8; 8] = row
+            .get_mut(place..)
+            .and_then(<[u8]>::first_chunk_mut)
+            .ok_or(DAMAGED)?;
         let sum = sum(i64::from_le_bytes(*bytes).into())?;
         *bytes = i64::try_from(sum).map_err(|_| code)?.to_le_bytes();
     } else {
-        let bytes: &mut [u8; 16] = row.get_mut(place..).and_then(<[u8]>::first_chunk_mut).ok_or(DAMAGED)?;
+        let bytes: &mut [u8; 16] = row
+            .get_mut(place..)
+            .and_then(<[u8]>::first_chunk_mut)
+            .ok_or(DAMAGED)?;
         *bytes = sum(i128::from_le_bytes(*bytes))?.to_le_bytes();
     }
     Ok(())
@@ -225,7 +253,10 @@ pub(crate) fn refused(code: u32) -> SqlError {
         1 => SqlType::Int2.out_of_range(),
         2 => SqlType::Int4.out_of_range(),
         3 => SqlType::Int8.out_of_range(),
-        4 => SqlError::new(sqlstate::NUMERIC_VALUE_OUT_OF_RANGE, "numeric field overflow"),
+        4 => SqlError::new(
+            sqlstate::NUMERIC_VALUE_OUT_OF_RANGE,
+            "numeric field overflow",
+        ),
         _ => SqlError::corrupted("a stored row does not have the columns of its table"),
     }
 }
@@ -252,7 +283,9 @@ mod tests {
         let row = |null: u8, number: i64| [&[0, null][..], &number.to_le_bytes()].concat();
         let add = |row: &[u8], argument: &[u8]| {
             let mut into = Vec::new();
-            add_to_columns(row, argument, &mut into).map(|()| into).map_err(|refused| refused.0)
+            add_to_columns(row, argument, &mut into)
+                .map(|()| into)
+                .map_err(|refused| refused.0)
         };
         assert_eq!(add(&row(0, 5), &entry(1, -7, 10)), Ok(row(0, -2)));
         assert_eq!(add(&row(1, 5), &entry(1, -7, 10)), Ok(row(1, 5)));

@@ -30,7 +30,9 @@ pub(super) fn insert(
     key: &[u8],
 ) -> SqlResult<()> {
     let indexes = &target.relation.row.indexes;
-    indexes.iter().try_for_each(|index| insert_entry(tx, storage, target, index, row, key))
+    indexes
+        .iter()
+        .try_for_each(|index| insert_entry(tx, storage, target, index, row, key))
 }
 
 /// Adds a row's entry in one index.

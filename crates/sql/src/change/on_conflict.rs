@@ -45,12 +45,16 @@ impl Arbiter {
     /// # Errors
     /// 42P10 if there is none.
     pub(crate) fn over_columns(target: &Target, columns: &[usize]) -> SqlResult<Self> {
-        let same = |of: &[usize]| of.len() == columns.len() && columns.iter().all(|it| of.contains(it));
+        let same =
+            |of: &[usize]| of.len() == columns.len() && columns.iter().all(|it| of.contains(it));
         let row = &target.relation.row;
         if row.key.as_ref().is_some_and(|key| same(&key.columns)) {
             return Ok(Self::Key);
         }
-        let found = row.indexes.iter().position(|index| index.unique && same(&index.columns));
+        let found = row
+            .indexes
+            .iter()
+            .position(|index| index.unique && same(&index.columns));
         found.map(Self::Index).ok_or_else(|| {
             SqlError::new(
                 sqlstate::INVALID_COLUMN_REFERENCE,
@@ -68,11 +72,17 @@ impl Arbiter {
         if row.key.as_ref().is_some_and(|key| key.name == name) {
             return Ok(Self::Key);
         }
-        let found = row.indexes.iter().position(|index| index.unique && index.name == name);
+        let found = row
+            .indexes
+            .iter()
+            .position(|index| index.unique && index.name == name);
         found.map(Self::Index).ok_or_else(|| {
             SqlError::new(
                 sqlstate::UNDEFINED_OBJECT,
-                format!("constraint \"{name}\" for table \"{}\" does not exist", row.name),
+                format!(
+                    "constraint \"{name}\" for table \"{}\" does not exist",
+                    row.name
+                ),
             )
         })
     }

@@ -3,9 +3,7 @@
 use namiki_data::columns::Datum;
 
 use super::increments::add_to_columns;
-use super::{
-    Changes, ConflictAction, DefaultValue, Increments, Inserted, OnConflict, Target,
-};
+use super::{Changes, ConflictAction, DefaultValue, Increments, Inserted, OnConflict, Target};
 use crate::catalogue::Sequences;
 use crate::error::{SqlError, SqlResult};
 use crate::program::{Access, OutputFormat, Path, RowValues, Scalar, write_value};
@@ -28,7 +26,9 @@ impl Returned<'_> {
         };
         let environment = changes.environment;
         let values = RowValues::Decoded(row);
-        let evaluated = output.iter().map(|scalar| scalar.evaluate(&values, environment));
+        let evaluated = output
+            .iter()
+            .map(|scalar| scalar.evaluate(&values, environment));
         let evaluated = evaluated.collect::<SqlResult<Vec<Datum>>>()?;
         self.sink.begin_row(output.len());
         for (value, format) in evaluated.iter().zip(self.formats) {
@@ -118,7 +118,13 @@ impl InsertProgram {
         let relation = &self.target.relation;
         let action = self.on_conflict.as_ref().map(|it| &it.action);
         match (collision, action) {
-            (Inserted::Collision(key), Some(ConflictAction::Update { assignments, condition })) => {
+            (
+                Inserted::Collision(key),
+                Some(ConflictAction::Update {
+                    assignments,
+                    condition,
+                }),
+            ) => {
                 if written.contains(&key) {
                     return Err(SqlError::new(
                         sqlstate::CARDINALITY_VIOLATION,
@@ -151,7 +157,9 @@ impl InsertProgram {
             }
             (Inserted::Collision(_), _) => Ok(0),
             (Inserted::Done, action) => {
-                if matches!(action, Some(ConflictAction::Update { .. })) && !relation.has_row_numbers() {
+                if matches!(action, Some(ConflictAction::Update { .. }))
+                    && !relation.has_row_numbers()
+                {
                     written.push(encode_key(&relation.layout, &row)?);
                 }
                 returned.row(changes, &row)?;
@@ -175,13 +183,16 @@ impl InsertProgram {
                 row[*column] = Some(columns[*column].sql_type.assign(value)?);
             }
         }
-        let whole = row.into_iter().zip(columns).zip(&self.target.rules.defaults);
+        let whole = row
+            .into_iter()
+            .zip(columns)
+            .zip(&self.target.rules.defaults);
         whole
             .map(|((value, column), default)| match (value, default) {
                 (Some(value), _) => Ok(value),
-                (None, DefaultValue::Value(scalar)) => {
-                    column.sql_type.assign(scalar.constant(changes.environment)?)
-                }
+                (None, DefaultValue::Value(scalar)) => column
+                    .sql_type
+                    .assign(scalar.constant(changes.environment)?),
                 (None, DefaultValue::Sequence(id)) => {
                     column.sql_type.assign(Datum::I64(sequences.next(*id)?))
                 }
@@ -207,7 +218,11 @@ impl UpdateProgram {
     ///
     /// # Errors
     /// Those of the expressions and of [`Changes::update`].
-    pub(crate) fn run(&self, changes: &mut Changes<'_>, returned: &mut Returned<'_>) -> SqlResult<u64> {
+    pub(crate) fn run(
+        &self,
+        changes: &mut Changes<'_>,
+        returned: &mut Returned<'_>,
+    ) -> SqlResult<u64> {
         let Some(access) = &self.access else {
             return Err(SqlError::corrupted("the UPDATE has no program"));
         };
@@ -221,7 +236,9 @@ impl UpdateProgram {
                 return Ok(0);
             };
             let table = changes.storage.open(self.target.relation.row.storage)?;
-            let found = changes.tx.change_later(&table.table, &key, add_to_columns, &argument)?;
+            let found = changes
+                .tx
+                .change_later(&table.table, &key, add_to_columns, &argument)?;
             return Ok(u64::from(found));
         }
         let relation = &self.target.relation;
@@ -290,7 +307,11 @@ impl DeleteProgram {
     ///
     /// # Errors
     /// Those of the expressions and of [`Changes::delete`].
-    pub(crate) fn run(&self, changes: &mut Changes<'_>, returned: &mut Returned<'_>) -> SqlResult<u64> {
+    pub(crate) fn run(
+        &self,
+        changes: &mut Changes<'_>,
+        returned: &mut Returned<'_>,
+    ) -> SqlResult<u64> {
         let Some(access) = &self.access else {
             return Err(SqlError::corrupted("the DELETE has no program"));
         };

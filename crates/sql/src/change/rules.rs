@@ -83,9 +83,14 @@ impl Target {
             return Ok(());
         }
         let name = &column.name;
-        Err(SqlError::new("428C9", format!("cannot insert a non-DEFAULT value into column \"{name}\""))
-            .with_detail(format!("Column \"{name}\" is an identity column defined as GENERATED ALWAYS."))
-            .with_hint("Leave the column out, or say DEFAULT for it."))
+        Err(SqlError::new(
+            "428C9",
+            format!("cannot insert a non-DEFAULT value into column \"{name}\""),
+        )
+        .with_detail(format!(
+            "Column \"{name}\" is an identity column defined as GENERATED ALWAYS."
+        ))
+        .with_hint("Leave the column out, or say DEFAULT for it."))
     }
 
     /// A row's values as details of errors have them.
@@ -101,7 +106,12 @@ impl Target {
             .iter()
             .map(|at| {
                 let mut text = Vec::new();
-                crate::types::write_text(row[*at].value(), self.relation.columns()[*at].sql_type, zone, &mut text);
+                crate::types::write_text(
+                    row[*at].value(),
+                    self.relation.columns()[*at].sql_type,
+                    zone,
+                    &mut text,
+                );
                 if row[*at] == Datum::Null {
                     return "null".to_owned();
                 }
@@ -113,7 +123,10 @@ impl Target {
 
     /// A key that is there already.
     pub(crate) fn duplicate(&self, constraint: &str, columns: &[usize], row: &[Datum]) -> SqlError {
-        let names: Vec<&str> = columns.iter().map(|at| self.relation.columns()[*at].name.as_str()).collect();
+        let names: Vec<&str> = columns
+            .iter()
+            .map(|at| self.relation.columns()[*at].name.as_str())
+            .collect();
         SqlError::new(
             sqlstate::UNIQUE_VIOLATION,
             format!("duplicate key value violates unique constraint \"{constraint}\""),

@@ -138,7 +138,13 @@ impl Changes<'_> {
             let numbered: Vec<Datum> = new.iter().cloned().chain([Datum::I64(0)]).collect();
             encode_row(&relation.layout, &numbered, &mut bytes)?;
             self.tx.put_row(&table.table, old_key, &bytes)?;
-            return index_changes::update(self.tx, self.storage, target, (old, old_key), (new, old_key));
+            return index_changes::update(
+                self.tx,
+                self.storage,
+                target,
+                (old, old_key),
+                (new, old_key),
+            );
         }
         encode_row(&relation.layout, new, &mut bytes)?;
         let new_key = encode_key(&relation.layout, new)?;
@@ -148,12 +154,20 @@ impl Changes<'_> {
             self.tx.delete_row(&table.table, old_key)?;
             if !self.tx.insert_row(&table.table, &new_key, &bytes)? {
                 let Some(constraint) = &relation.row.key else {
-                    return Err(SqlError::corrupted("a table with a key has no constraint for it"));
+                    return Err(SqlError::corrupted(
+                        "a table with a key has no constraint for it",
+                    ));
                 };
                 return Err(target.duplicate(&constraint.name, &constraint.columns, new));
             }
         }
-        index_changes::update(self.tx, self.storage, target, (old, old_key), (new, &new_key))
+        index_changes::update(
+            self.tx,
+            self.storage,
+            target,
+            (old, old_key),
+            (new, &new_key),
+        )
     }
 
     /// Deletes a row; returns whether it was there.

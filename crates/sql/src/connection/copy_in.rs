@@ -130,7 +130,10 @@ impl Connection {
     /// Those of lines, values, constraints and the transaction. The COPY has ended then.
     pub async fn copy_data(&mut self, data: &[u8]) -> SqlResult<()> {
         let Some(mut copy) = self.copy.take() else {
-            return Err(SqlError::new(sqlstate::PROTOCOL_VIOLATION, "no COPY is in progress"));
+            return Err(SqlError::new(
+                sqlstate::PROTOCOL_VIOLATION,
+                "no COPY is in progress",
+            ));
         };
         copy.lines.push(data)?;
         self.copy_rows(&mut copy, false).await?;
@@ -144,7 +147,10 @@ impl Connection {
     /// As [`copy_data`](Self::copy_data).
     pub async fn copy_done(&mut self) -> SqlResult<Progress> {
         let Some(mut copy) = self.copy.take() else {
-            return Err(SqlError::new(sqlstate::PROTOCOL_VIOLATION, "no COPY is in progress"));
+            return Err(SqlError::new(
+                sqlstate::PROTOCOL_VIOLATION,
+                "no COPY is in progress",
+            ));
         };
         self.copy_rows(&mut copy, true).await?;
         self.insert_copied(&mut copy).await?;
@@ -225,7 +231,11 @@ impl Connection {
     /// The values of a line, with defaults.
     async fn copied_row(&mut self, copy: &CopyIn, fields: Fields) -> SqlResult<Vec<Datum>> {
         let at_line = |error: SqlError| {
-            let line = format!("COPY {}, line {}", copy.target.relation.row.name, copy.lines.line());
+            let line = format!(
+                "COPY {}, line {}",
+                copy.target.relation.row.name,
+                copy.lines.line()
+            );
             match error.detail() {
                 Some(_) => error,
                 None => error.with_detail(line),
@@ -237,7 +247,10 @@ impl Connection {
             return Err(bad("extra data after last expected column".to_owned()));
         }
         if let Some(missing) = copy.columns.get(fields.len()) {
-            return Err(bad(format!("missing data for column \"{}\"", columns[*missing].name)));
+            return Err(bad(format!(
+                "missing data for column \"{}\"",
+                columns[*missing].name
+            )));
         }
         let mut row: Vec<Option<Datum>> = vec![None; columns.len()];
         for (field, column) in fields.into_iter().zip(&copy.columns) {
@@ -245,24 +258,31 @@ impl Connection {
             let value = match field {
                 None => Datum::Null,
                 Some(bytes) => {
-                    let read = utf8(&bytes).and_then(|text| from_text(of, text, copy.environment.zone));
+                    let read =
+                        utf8(&bytes).and_then(|text| from_text(of, text, copy.environment.zone));
                     read.and_then(|value| of.assign(value)).map_err(at_line)?
                 }
             };
             row[*column] = Some(value);
         }
         let mut whole = Vec::with_capacity(row.len());
-        for ((value, column), default) in row.into_iter().zip(columns).zip(&copy.target.rules.defaults) {
+        for ((value, column), default) in row
+            .into_iter()
+            .zip(columns)
+            .zip(&copy.target.rules.defaults)
+        {
             whole.push(match (value, default) {
                 (Some(value), _) => value,
-                (None, DefaultValue::Value(scalar)) => {
-                    column.sql_type.assign(scalar.constant(&copy.environment)?)?
-                }
+                (None, DefaultValue::Value(scalar)) => column
+                    .sql_type
+                    .assign(scalar.constant(&copy.environment)?)?,
                 (None, DefaultValue::Sequence(id)) => {
                     let sequences = Arc::clone(&self.engine.shared.sequences);
                     loop {
                         match sequences.next(*id) {
-                            Err(error) if error.sequence_to_refill().is_some() => sequences.refill(*id).await?,
+                            Err(error) if error.sequence_to_refill().is_some() => {
+                                sequences.refill(*id).await?
+                            }
                             number => break Datum::I64(number?),
                         }
                     }
@@ -282,7 +302,10 @@ fn column_numbers(target: &Target, names: &[String]) -> SqlResult<Vec<usize>> {
         row.column(name).ok_or_else(|| {
             SqlError::new(
                 sqlstate::UNDEFINED_COLUMN,
-                format!("column \"{name}\" of relation \"{}\" does not exist", row.name),
+                format!(
+                    "column \"{name}\" of relation \"{}\" does not exist",
+                    row.name
+                ),
             )
         })
     };

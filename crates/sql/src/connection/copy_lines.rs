@@ -51,7 +51,10 @@ impl LineReader {
             return Ok(());
         }
         if self.rest.len() + data.len() > LINE_BYTES_MAX {
-            return Err(SqlError::new(sqlstate::PROGRAM_LIMIT_EXCEEDED, "a line of COPY is too long"));
+            return Err(SqlError::new(
+                sqlstate::PROGRAM_LIMIT_EXCEEDED,
+                "a line of COPY is too long",
+            ));
         }
         self.rest.extend_from_slice(data);
         Ok(())
@@ -117,7 +120,12 @@ impl LineReader {
             self.is_at_end = true;
             return Ok(None);
         }
-        if self.format.csv { self.csv_fields(line) } else { self.text_fields(line) }.map(Some)
+        if self.format.csv {
+            self.csv_fields(line)
+        } else {
+            self.text_fields(line)
+        }
+        .map(Some)
     }
 
     fn text_fields(&self, line: &[u8]) -> SqlResult<Fields> {
@@ -169,7 +177,9 @@ impl LineReader {
                         None => return Err(self.bad("unterminated CSV quoted field")),
                         Some(byte)
                             if *byte == escape
-                                && line.get(at + 1).is_some_and(|next| *next == quote || *next == escape) =>
+                                && line
+                                    .get(at + 1)
+                                    .is_some_and(|next| *next == quote || *next == escape) =>
                         {
                             field.push(line[at + 1]);
                             at += 2;
@@ -206,7 +216,9 @@ fn unescape(field: &[u8]) -> Vec<u8> {
     let mut rest = field;
     while let [first, tail @ ..] = rest {
         rest = match (first, tail) {
-            (b'\\', [b'x', high, low, tail @ ..]) if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => {
+            (b'\\', [b'x', high, low, tail @ ..])
+                if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() =>
+            {
                 out.push(digit(*high) << 4 | digit(*low));
                 tail
             }
@@ -336,7 +348,10 @@ mod tests {
     fn the_end_mark_and_the_last_line_are_read() {
         let mut reader = LineReader::new(format(false));
         reader.push(b"1\t2\n\\.\nmore\n").unwrap();
-        assert_eq!(reader.next_line(true).unwrap(), Some(vec![field("1"), field("2")]));
+        assert_eq!(
+            reader.next_line(true).unwrap(),
+            Some(vec![field("1"), field("2")])
+        );
         assert_eq!(reader.next_line(true).unwrap(), None);
         let mut reader = LineReader::new(format(true));
         reader.push(b"\"open").unwrap();

@@ -49,7 +49,10 @@ impl CopyOut {
 
     fn write_header(&mut self, sink: &mut dyn RowSink) {
         if let Some(names) = self.header.take() {
-            let fields: Vec<Option<Vec<u8>>> = names.into_iter().map(|name| Some(name.into_bytes())).collect();
+            let fields: Vec<Option<Vec<u8>>> = names
+                .into_iter()
+                .map(|name| Some(name.into_bytes()))
+                .collect();
             let mut line = Vec::new();
             write_line(&fields, &self.format, &mut line);
             sink.copy_line(&line);
@@ -74,9 +77,15 @@ impl Connection {
             } => {
                 let columns = match columns.as_slice() {
                     [] => "*".to_owned(),
-                    names => names.iter().map(|name| quoted(name)).collect::<Vec<_>>().join(", "),
+                    names => names
+                        .iter()
+                        .map(|name| quoted(name))
+                        .collect::<Vec<_>>()
+                        .join(", "),
                 };
-                let schema = schema.as_ref().map_or_else(String::new, |schema| format!("{}.", quoted(schema)));
+                let schema = schema
+                    .as_ref()
+                    .map_or_else(String::new, |schema| format!("{}.", quoted(schema)));
                 format!("SELECT {columns} FROM {schema}{}", quoted(name))
             }
         };
@@ -92,7 +101,9 @@ impl Connection {
             return Err(SqlError::syntax("COPY needs a query"));
         };
         if !matches!(planned.body, Body::Select { .. }) {
-            return Err(SqlError::unsupported("COPY of a statement that is no SELECT"));
+            return Err(SqlError::unsupported(
+                "COPY of a statement that is no SELECT",
+            ));
         }
         let planned = std::sync::Arc::clone(planned);
         let inner = self.bind(&statement, &[], &[], &[])?;
@@ -106,11 +117,20 @@ impl Connection {
         }
         // Of a plan, also where there is a program: lines are made of batches.
         let mut nothing = RowBuffer::new(0);
-        let outcome = self.select(&planned, &inner, is_alone, 1, cancelled, &mut nothing).await?;
+        let outcome = self
+            .select(&planned, &inner, is_alone, 1, cancelled, &mut nothing)
+            .await?;
         let Outcome::Found(source) = outcome else {
-            return Err(SqlError::new(crate::sqlstate::INTERNAL_ERROR, "COPY has no rows to write"));
+            return Err(SqlError::new(
+                crate::sqlstate::INTERNAL_ERROR,
+                "COPY has no rows to write",
+            ));
         };
-        let names = planned.columns.iter().flatten().map(|column| column.name.clone());
+        let names = planned
+            .columns
+            .iter()
+            .flatten()
+            .map(|column| column.name.clone());
         portal.output = inner.output;
         let columns = portal.output.len();
         portal.rows = Some(PortalRows {

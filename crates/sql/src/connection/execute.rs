@@ -62,7 +62,9 @@ impl Connection {
         sink: &mut dyn RowSink,
     ) -> SqlResult<Progress> {
         let cancelled = self.cancel.begin(self.engine.shared.statement_number());
-        let progress = self.execute_portal(portal, scope, limit, &cancelled, sink).await;
+        let progress = self
+            .execute_portal(portal, scope, limit, &cancelled, sink)
+            .await;
         self.cancel.end();
         if progress.is_err() {
             portal.rows = None;
@@ -94,10 +96,14 @@ impl Connection {
                 portal.is_done = true;
                 Ok(Progress::Empty)
             }
-            Work::Utility(utility) => self.run_utility(&utility, portal, scope, cancelled, sink).await,
+            Work::Utility(utility) => {
+                self.run_utility(&utility, portal, scope, cancelled, sink)
+                    .await
+            }
             Work::Planned(planned) => {
                 self.check_not_failed()?;
-                self.run_planned(planned, portal, scope, limit, cancelled, sink).await
+                self.run_planned(planned, portal, scope, limit, cancelled, sink)
+                    .await
             }
         }
     }
@@ -123,7 +129,9 @@ impl Connection {
                     "cannot change rows or tables in a read-only transaction",
                 ));
             }
-            let attempt = self.attempt(&planned, portal, is_alone, limit, cancelled, sink).await;
+            let attempt = self
+                .attempt(&planned, portal, is_alone, limit, cancelled, sink)
+                .await;
             let error = match attempt {
                 Ok(outcome) => break outcome,
                 Err(error) => error,
@@ -190,10 +198,14 @@ impl Connection {
             self.now = crate::types::now_micros();
         }
         match &planned.body {
-            Body::Select { .. } => self.select(planned, portal, is_alone, limit, cancelled, sink).await,
-            Body::Insert { .. } | Body::Update { .. } | Body::Delete { .. } => {
-                self.change(planned, portal, is_alone, cancelled, sink).await.map(Outcome::Rows)
+            Body::Select { .. } => {
+                self.select(planned, portal, is_alone, limit, cancelled, sink)
+                    .await
             }
+            Body::Insert { .. } | Body::Update { .. } | Body::Delete { .. } => self
+                .change(planned, portal, is_alone, cancelled, sink)
+                .await
+                .map(Outcome::Rows),
             Body::Ddl(command) => {
                 self.ddl((**command).clone(), is_alone).await?;
                 Ok(Outcome::Rows(0))

@@ -82,7 +82,10 @@ impl Statement {
     pub fn is_transaction_end(&self) -> bool {
         match &self.work {
             Work::Utility(utility) => {
-                matches!(**utility, Utility::Commit | Utility::Rollback | Utility::RollbackTo(_))
+                matches!(
+                    **utility,
+                    Utility::Commit | Utility::Rollback | Utility::RollbackTo(_)
+                )
             }
             _ => false,
         }

@@ -31,9 +31,9 @@ impl Connection {
         let given = types.iter().map(|oid| match oid {
             // Zero and "unknown".
             0 | 705 => Ok(None),
-            oid => SqlType::from_oid(*oid)
-                .map(Some)
-                .ok_or_else(|| SqlError::unsupported(format!("a parameter of the type number {oid}"))),
+            oid => SqlType::from_oid(*oid).map(Some).ok_or_else(|| {
+                SqlError::unsupported(format!("a parameter of the type number {oid}"))
+            }),
         });
         let key = TextKey {
             text: text.into(),
@@ -79,7 +79,9 @@ impl Connection {
         let Some(lifted) = lift(text)? else {
             return Ok(None);
         };
-        let is_insert = text.get(..6).is_some_and(|word| word.eq_ignore_ascii_case("insert"));
+        let is_insert = text
+            .get(..6)
+            .is_some_and(|word| word.eq_ignore_ascii_case("insert"));
         // The digits of a number decide on the type of what is calculated with it.
         if !is_insert && lifted.kinds.contains(&LiteralKind::Numeric) {
             return Ok(None);
@@ -122,7 +124,13 @@ impl Connection {
             // A number for a column of another kind is cast as the planner casts it.
             let fits = match kind {
                 LiteralKind::Text => true,
-                _ => of.is_integer() || matches!(of, SqlType::Numeric { .. } | SqlType::Float4 | SqlType::Float8),
+                _ => {
+                    of.is_integer()
+                        || matches!(
+                            of,
+                            SqlType::Numeric { .. } | SqlType::Float4 | SqlType::Float8
+                        )
+                }
             };
             match from_text(of, value, zone) {
                 Ok(value) if fits => values.push(value),
@@ -135,7 +143,8 @@ impl Connection {
 
     fn utility_statement(&self, text: &str, utility: Utility) -> Statement {
         let columns = super::utility::columns(&utility);
-        let described = |columns: Vec<OutputColumn>| columns.iter().map(ColumnDescription::from).collect();
+        let described =
+            |columns: Vec<OutputColumn>| columns.iter().map(ColumnDescription::from).collect();
         Statement {
             text: text.into(),
             given: Arc::new([]),
@@ -165,7 +174,9 @@ impl Connection {
                 count(&shared.counters.text_cache_hits);
                 return Ok(Some(planned));
             }
-            Some(Kept::NoProgram(changes)) if changes == *shared.changes.borrow() => return Ok(None),
+            Some(Kept::NoProgram(changes)) if changes == *shared.changes.borrow() => {
+                return Ok(None);
+            }
             _ => {}
         }
         let mut changes = shared.changes.subscribe();
@@ -189,7 +200,9 @@ impl Connection {
             }
             let planned = Arc::new(planned);
             if planned.is_kept {
-                shared.cache.put(key.clone(), Kept::Plan(Arc::clone(&planned)));
+                shared
+                    .cache
+                    .put(key.clone(), Kept::Plan(Arc::clone(&planned)));
             }
             return Ok(Some(planned));
         }
@@ -201,7 +214,12 @@ impl Connection {
         let shared = shared(self);
         let permit = shared.long_statement().await?;
         let (key, info) = (key.clone(), self.info.clone());
-        if self.block != Block::Idle && self.session.as_ref().is_some_and(namiki::Session::is_running) {
+        if self.block != Block::Idle
+            && self
+                .session
+                .as_ref()
+                .is_some_and(namiki::Session::is_running)
+        {
             return self
                 .lend_session(move |handle, shared| {
                     let _permit = permit;
@@ -304,7 +322,10 @@ fn format_of(formats: &[i16], at: usize) -> SqlResult<i16> {
         [] => 0,
         [all] => *all,
         each => *each.get(at).ok_or_else(|| {
-            SqlError::new(sqlstate::PROTOCOL_VIOLATION, "the message has too few format codes")
+            SqlError::new(
+                sqlstate::PROTOCOL_VIOLATION,
+                "the message has too few format codes",
+            )
         })?,
     };
     match format {
@@ -327,7 +348,10 @@ pub(super) fn statement(key: TextKey, planned: Option<Arc<Planned>>) -> Statemen
     let (parameters, columns) = match &planned {
         Some(planned) => (
             planned.parameters.iter().map(|of| of.oid()).collect(),
-            planned.columns.as_ref().map(|columns| columns.iter().map(ColumnDescription::from).collect()),
+            planned
+                .columns
+                .as_ref()
+                .map(|columns| columns.iter().map(ColumnDescription::from).collect()),
         ),
         None => (Vec::new(), None),
     };
@@ -360,7 +384,9 @@ fn plan(
 fn is_program(planned: &Planned) -> bool {
     match &planned.body {
         Body::Select { program, .. } => program.is_some(),
-        Body::Insert { plan, .. } | Body::Update { plan, .. } | Body::Delete { plan, .. } => plan.is_none(),
+        Body::Insert { plan, .. } | Body::Update { plan, .. } | Body::Delete { plan, .. } => {
+            plan.is_none()
+        }
         Body::Ddl(_) | Body::Explain(_) => false,
     }
 }

@@ -29,8 +29,14 @@ impl Connection {
         sink: &mut dyn RowSink,
     ) -> SqlResult<u64> {
         match plan_of(&planned.body) {
-            None => self.change_by_program(planned, portal, is_alone, sink).await,
-            Some(plan) => self.change_by_plan(planned, plan, portal, is_alone, cancelled, sink).await,
+            None => {
+                self.change_by_program(planned, portal, is_alone, sink)
+                    .await
+            }
+            Some(plan) => {
+                self.change_by_plan(planned, plan, portal, is_alone, cancelled, sink)
+                    .await
+            }
         }
     }
 
@@ -51,7 +57,16 @@ impl Connection {
             let done = self.in_transaction(|tx| {
                 Self::check_versions(&shared, &mut Reader::Transaction(tx), &planned.tables)?;
                 let savepoint = savepoint.then(|| tx.savepoint());
-                let rows = run(planned, None, tx, &shared, &environment, &mut numbers, portal, sink);
+                let rows = run(
+                    planned,
+                    None,
+                    tx,
+                    &shared,
+                    &environment,
+                    &mut numbers,
+                    portal,
+                    sink,
+                );
                 if let (Err(error), Some(savepoint)) = (&rows, &savepoint)
                     && error.sequence_to_refill().is_some()
                 {
@@ -60,7 +75,11 @@ impl Connection {
                 }
                 let rows = rows?;
                 // Rows that RETURNING shows are of one moment, and durable.
-                let ticket = if sink.mark() == mark { None } else { Some(tx.end_statement()?) };
+                let ticket = if sink.mark() == mark {
+                    None
+                } else {
+                    Some(tx.end_statement()?)
+                };
                 Ok((rows, ticket))
             });
             self.row_numbers = numbers;
@@ -72,13 +91,25 @@ impl Connection {
         }
         self.session()?;
         let Some(mut session) = self.session.take() else {
-            return Err(SqlError::new(sqlstate::INTERNAL_ERROR, "the connection has no session"));
+            return Err(SqlError::new(
+                sqlstate::INTERNAL_ERROR,
+                "the connection has no session",
+            ));
         };
         let mut numbers = std::mem::take(&mut self.row_numbers);
         let body = |tx: &mut namiki::Transaction| {
             sink.rewind(mark);
             Self::check_versions(&shared, &mut Reader::Transaction(tx), &planned.tables)?;
-            run(planned, None, tx, &shared, &environment, &mut numbers, portal, sink)
+            run(
+                planned,
+                None,
+                tx,
+                &shared,
+                &environment,
+                &mut numbers,
+                portal,
+                sink,
+            )
         };
         let done = session.run(body, conflict_in).await;
         self.session = Some(session);
@@ -101,21 +132,36 @@ impl Connection {
     ) -> SqlResult<u64> {
         self.ensure_begun()?;
         let environment = self.environment(&portal.parameters);
-        let batches = self.plan_in_transaction(planned, plan, environment.clone(), cancelled).await?;
+        let batches = self
+            .plan_in_transaction(planned, plan, environment.clone(), cancelled)
+            .await?;
         let shared = shared(self);
         let mark = sink.mark();
         let savepoint = takes_sequence_numbers(&planned.body);
         let mut numbers = std::mem::take(&mut self.row_numbers);
         let done = self.in_transaction(|tx| {
             let savepoint = savepoint.then(|| tx.savepoint());
-            let rows = run(planned, Some(&batches), tx, &shared, &environment, &mut numbers, portal, sink);
+            let rows = run(
+                planned,
+                Some(&batches),
+                tx,
+                &shared,
+                &environment,
+                &mut numbers,
+                portal,
+                sink,
+            );
             if let (Err(error), Some(savepoint)) = (&rows, &savepoint)
                 && error.sequence_to_refill().is_some()
             {
                 tx.rollback_to(savepoint)?;
             }
             let rows = rows?;
-            let ticket = if is_alone || sink.mark() == mark { None } else { Some(tx.end_statement()?) };
+            let ticket = if is_alone || sink.mark() == mark {
+                None
+            } else {
+                Some(tx.end_statement()?)
+            };
             Ok((rows, ticket))
         });
         self.row_numbers = numbers;
@@ -132,7 +178,9 @@ impl Connection {
 
 fn plan_of(body: &Body) -> Option<&Plan> {
     match body {
-        Body::Insert { plan, .. } | Body::Update { plan, .. } | Body::Delete { plan, .. } => plan.as_ref(),
+        Body::Insert { plan, .. } | Body::Update { plan, .. } | Body::Delete { plan, .. } => {
+            plan.as_ref()
+        }
         _ => None,
     }
 }
@@ -144,12 +192,19 @@ fn takes_sequence_numbers(body: &Body) -> bool {
     };
     let InsertProgram { target, values, .. } = program;
     let is_foreign = |value: &InsertValue| matches!(value, InsertValue::Scalar(Scalar::Foreign(_)));
-    target.rules.defaults.iter().any(|default| matches!(default, DefaultValue::Sequence(_)))
+    target
+        .rules
+        .defaults
+        .iter()
+        .any(|default| matches!(default, DefaultValue::Sequence(_)))
         || values.iter().flatten().any(is_foreign)
 }
 
 /// Runs the program, on the rows that a plan has found if there is one.
-#[expect(clippy::too_many_arguments, reason = "the parts of a connection that a transaction's body may use")]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "the parts of a connection that a transaction's body may use"
+)]
 fn run(
     planned: &Planned,
     batches: Option<&[Batch]>,
@@ -185,10 +240,17 @@ fn run(
             program.run_with(rows, &mut changes, sequences, &mut returned)
         }
         (Body::Update { program, .. }, None) => program.run(&mut changes, &mut returned),
-        (Body::Update { program, .. }, Some(rows)) => program.run_with(rows, &mut changes, &mut returned),
+        (Body::Update { program, .. }, Some(rows)) => {
+            program.run_with(rows, &mut changes, &mut returned)
+        }
         (Body::Delete { program, .. }, None) => program.run(&mut changes, &mut returned),
-        (Body::Delete { program, .. }, Some(rows)) => program.run_with(rows, &mut changes, &mut returned),
-        _ => Err(SqlError::new(sqlstate::INTERNAL_ERROR, "the statement changes no rows")),
+        (Body::Delete { program, .. }, Some(rows)) => {
+            program.run_with(rows, &mut changes, &mut returned)
+        }
+        _ => Err(SqlError::new(
+            sqlstate::INTERNAL_ERROR,
+            "the statement changes no rows",
+        )),
     }
 }
 

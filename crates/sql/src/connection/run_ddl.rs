@@ -10,7 +10,10 @@ impl Connection {
     pub(super) async fn ddl(&mut self, command: DdlCommand, is_alone: bool) -> SqlResult<()> {
         self.ensure_begun()?;
         let Some(mut session) = self.session.take() else {
-            return Err(SqlError::new(sqlstate::INTERNAL_ERROR, "the connection has no session"));
+            return Err(SqlError::new(
+                sqlstate::INTERNAL_ERROR,
+                "the connection has no session",
+            ));
         };
         let shared = shared(self);
         let (for_task, info) = (std::sync::Arc::clone(&shared), self.info.clone());

@@ -32,18 +32,28 @@ impl Connection {
         sink: &mut dyn RowSink,
     ) -> SqlResult<Outcome> {
         let Body::Select { program, plan } = &planned.body else {
-            return Err(SqlError::new(sqlstate::INTERNAL_ERROR, "the statement is no SELECT"));
+            return Err(SqlError::new(
+                sqlstate::INTERNAL_ERROR,
+                "the statement is no SELECT",
+            ));
         };
         let environment = self.environment(&portal.parameters);
         match program {
             // A portal that stops in the middle keeps a plan's rows.
             Some(program) if limit == 0 => {
-                let rows = self.select_program(planned, program, portal, environment, is_alone, sink).await?;
+                let rows = self
+                    .select_program(planned, program, portal, environment, is_alone, sink)
+                    .await?;
                 Ok(Outcome::Rows(rows))
             }
-            _ if is_alone => self.select_from_view(planned, plan, environment, cancelled).await,
+            _ if is_alone => {
+                self.select_from_view(planned, plan, environment, cancelled)
+                    .await
+            }
             _ => {
-                let batches = self.plan_in_transaction(planned, plan, environment, cancelled).await?;
+                let batches = self
+                    .plan_in_transaction(planned, plan, environment, cancelled)
+                    .await?;
                 let ticket = self.in_transaction(|tx| Ok(tx.end_statement()?))?;
                 self.acknowledged(ticket).await?;
                 Ok(Outcome::Found(RowSource::Found(batches.into())))
@@ -67,7 +77,14 @@ impl Connection {
         let mut body = |tx: &mut namiki::Transaction| {
             sink.rewind(mark);
             Self::check_versions(&shared, &mut Reader::Transaction(tx), &planned.tables)?;
-            program.run(tx, &shared.storage, &environment, &portal.output, rows_max, sink)
+            program.run(
+                tx,
+                &shared.storage,
+                &environment,
+                &portal.output,
+                rows_max,
+                sink,
+            )
         };
         if program.access.is_none() && planned.tables.is_empty() && is_alone {
             // No table is read: no transaction is needed.
@@ -78,7 +95,10 @@ impl Connection {
             self.session()?;
             // Taken out, so that a future that is dropped in the middle leaves no half session.
             let Some(mut session) = self.session.take() else {
-                return Err(SqlError::new(sqlstate::INTERNAL_ERROR, "the connection has no session"));
+                return Err(SqlError::new(
+                    sqlstate::INTERNAL_ERROR,
+                    "the connection has no session",
+                ));
             };
             let done = session.run(&mut body, conflict_in).await;
             self.session = Some(session);

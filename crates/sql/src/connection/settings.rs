@@ -47,23 +47,67 @@ const fn setting(
 }
 
 static SETTINGS: &[Setting] = &[
-    setting("server_version", "server_version", "15.0", Kind::Fixed, true),
-    setting("server_version_num", "server_version_num", "150000", Kind::Fixed, false),
-    setting("server_encoding", "server_encoding", "UTF8", Kind::Fixed, true),
-    setting("client_encoding", "client_encoding", "UTF8", Kind::OneOf(&["UTF8", "UTF-8", "UNICODE"]), true),
+    setting(
+        "server_version",
+        "server_version",
+        "15.0",
+        Kind::Fixed,
+        true,
+    ),
+    setting(
+        "server_version_num",
+        "server_version_num",
+        "150000",
+        Kind::Fixed,
+        false,
+    ),
+    setting(
+        "server_encoding",
+        "server_encoding",
+        "UTF8",
+        Kind::Fixed,
+        true,
+    ),
+    setting(
+        "client_encoding",
+        "client_encoding",
+        "UTF8",
+        Kind::OneOf(&["UTF8", "UTF-8", "UNICODE"]),
+        true,
+    ),
     setting("application_name", "application_name", "", Kind::Text, true),
     setting("is_superuser", "is_superuser", "on", Kind::Fixed, true),
-    setting("session_authorization", "session_authorization", "", Kind::Fixed, true),
+    setting(
+        "session_authorization",
+        "session_authorization",
+        "",
+        Kind::Fixed,
+        true,
+    ),
     setting(
         "datestyle",
         "DateStyle",
         "ISO, MDY",
-        Kind::OneOf(&["ISO, MDY", "ISO", "ISO, DMY", "ISO, YMD", "ISO,MDY", "ISO,DMY", "ISO,YMD"]),
+        Kind::OneOf(&[
+            "ISO, MDY", "ISO", "ISO, DMY", "ISO, YMD", "ISO,MDY", "ISO,DMY", "ISO,YMD",
+        ]),
         true,
     ),
-    setting("intervalstyle", "IntervalStyle", "postgres", Kind::OneOf(&["postgres"]), true),
+    setting(
+        "intervalstyle",
+        "IntervalStyle",
+        "postgres",
+        Kind::OneOf(&["postgres"]),
+        true,
+    ),
     setting("timezone", "TimeZone", "UTC", Kind::TimeZone, true),
-    setting("integer_datetimes", "integer_datetimes", "on", Kind::Fixed, true),
+    setting(
+        "integer_datetimes",
+        "integer_datetimes",
+        "on",
+        Kind::Fixed,
+        true,
+    ),
     setting(
         "standard_conforming_strings",
         "standard_conforming_strings",
@@ -83,21 +127,61 @@ static SETTINGS: &[Setting] = &[
         "transaction_isolation",
         "transaction_isolation",
         "serializable",
-        Kind::OneOf(&["serializable", "repeatable read", "read committed", "read uncommitted"]),
+        Kind::OneOf(&[
+            "serializable",
+            "repeatable read",
+            "read committed",
+            "read uncommitted",
+        ]),
         false,
     ),
     setting(
         "default_transaction_isolation",
         "default_transaction_isolation",
         "serializable",
-        Kind::OneOf(&["serializable", "repeatable read", "read committed", "read uncommitted"]),
+        Kind::OneOf(&[
+            "serializable",
+            "repeatable read",
+            "read committed",
+            "read uncommitted",
+        ]),
         false,
     ),
-    setting("transaction_read_only", "transaction_read_only", "off", Kind::OneOf(&["off", "false"]), false),
-    setting("search_path", "search_path", "\"$user\", public", Kind::Ignored, false),
-    setting("bytea_output", "bytea_output", "hex", Kind::OneOf(&["hex"]), false),
-    setting("extra_float_digits", "extra_float_digits", "1", Kind::Ignored, false),
-    setting("statement_timeout", "statement_timeout", "0", Kind::Ignored, false),
+    setting(
+        "transaction_read_only",
+        "transaction_read_only",
+        "off",
+        Kind::OneOf(&["off", "false"]),
+        false,
+    ),
+    setting(
+        "search_path",
+        "search_path",
+        "\"$user\", public",
+        Kind::Ignored,
+        false,
+    ),
+    setting(
+        "bytea_output",
+        "bytea_output",
+        "hex",
+        Kind::OneOf(&["hex"]),
+        false,
+    ),
+    setting(
+        "extra_float_digits",
+        "extra_float_digits",
+        "1",
+        Kind::Ignored,
+        false,
+    ),
+    setting(
+        "statement_timeout",
+        "statement_timeout",
+        "0",
+        Kind::Ignored,
+        false,
+    ),
     setting("lock_timeout", "lock_timeout", "0", Kind::Ignored, false),
     setting(
         "idle_in_transaction_session_timeout",
@@ -106,20 +190,64 @@ static SETTINGS: &[Setting] = &[
         Kind::Ignored,
         false,
     ),
-    setting("client_min_messages", "client_min_messages", "notice", Kind::Ignored, false),
+    setting(
+        "client_min_messages",
+        "client_min_messages",
+        "notice",
+        Kind::Ignored,
+        false,
+    ),
     setting("work_mem", "work_mem", "4MB", Kind::Ignored, false),
-    setting("maintenance_work_mem", "maintenance_work_mem", "64MB", Kind::Ignored, false),
-    setting("synchronous_commit", "synchronous_commit", "on", Kind::OneOf(&["on"]), false),
+    setting(
+        "maintenance_work_mem",
+        "maintenance_work_mem",
+        "64MB",
+        Kind::Ignored,
+        false,
+    ),
+    setting(
+        "synchronous_commit",
+        "synchronous_commit",
+        "on",
+        Kind::OneOf(&["on"]),
+        false,
+    ),
     setting("row_security", "row_security", "on", Kind::Ignored, false),
-    setting("max_identifier_length", "max_identifier_length", "63", Kind::Fixed, false),
-    setting("default_tablespace", "default_tablespace", "", Kind::Ignored, false),
-    setting("default_table_access_method", "default_table_access_method", "heap", Kind::Ignored, false),
-    setting("check_function_bodies", "check_function_bodies", "on", Kind::Ignored, false),
+    setting(
+        "max_identifier_length",
+        "max_identifier_length",
+        "63",
+        Kind::Fixed,
+        false,
+    ),
+    setting(
+        "default_tablespace",
+        "default_tablespace",
+        "",
+        Kind::Ignored,
+        false,
+    ),
+    setting(
+        "default_table_access_method",
+        "default_table_access_method",
+        "heap",
+        Kind::Ignored,
+        false,
+    ),
+    setting(
+        "check_function_bodies",
+        "check_function_bodies",
+        "on",
+        Kind::Ignored,
+        false,
+    ),
     setting("xmloption", "xmloption", "content", Kind::Ignored, false),
 ];
 
 fn find(name: &str) -> Option<&'static Setting> {
-    SETTINGS.iter().find(|setting| setting.name.eq_ignore_ascii_case(name))
+    SETTINGS
+        .iter()
+        .find(|setting| setting.name.eq_ignore_ascii_case(name))
 }
 
 /// What a setting is where nothing was set.
@@ -129,7 +257,10 @@ pub(crate) fn default_setting(name: &str) -> Option<String> {
 
 /// All settings and their defaults.
 pub(crate) fn default_settings() -> Vec<(&'static str, &'static str)> {
-    SETTINGS.iter().map(|setting| (setting.shown, setting.default)).collect()
+    SETTINGS
+        .iter()
+        .map(|setting| (setting.shown, setting.default))
+        .collect()
 }
 
 /// The values of one connection.
@@ -168,7 +299,10 @@ impl Settings {
         if name.eq_ignore_ascii_case("options") {
             // `-c name=value`, any number of times.
             for word in value.split_whitespace() {
-                let word = word.strip_prefix("-c").unwrap_or(word).trim_start_matches("--");
+                let word = word
+                    .strip_prefix("-c")
+                    .unwrap_or(word)
+                    .trim_start_matches("--");
                 if let Some((name, value)) = word.split_once('=') {
                     self.set_startup(name, value)?;
                 }
@@ -294,7 +428,10 @@ impl Settings {
     }
 
     fn value(&self, setting: &Setting) -> String {
-        self.values.get(setting.name).cloned().unwrap_or_else(|| setting.default.to_owned())
+        self.values
+            .get(setting.name)
+            .cloned()
+            .unwrap_or_else(|| setting.default.to_owned())
     }
 
     /// The name as it is shown, and the value.
@@ -314,18 +451,25 @@ impl Settings {
 
     /// All names and values.
     pub(super) fn all(&self) -> Vec<(String, String)> {
-        SETTINGS.iter().map(|setting| (setting.shown.to_owned(), self.value(setting))).collect()
+        SETTINGS
+            .iter()
+            .map(|setting| (setting.shown.to_owned(), self.value(setting)))
+            .collect()
     }
 
     pub(super) fn reported(&self) -> Vec<(&'static str, String)> {
         let reported = SETTINGS.iter().filter(|setting| setting.is_reported);
-        reported.map(|setting| (setting.shown, self.value(setting))).collect()
+        reported
+            .map(|setting| (setting.shown, self.value(setting)))
+            .collect()
     }
 
     pub(super) fn take_changed(&mut self) -> Vec<(&'static str, String)> {
         let changed = std::mem::take(&mut self.changed);
         let settings = changed.iter().filter_map(|name| find(name));
-        settings.map(|setting| (setting.shown, self.value(setting))).collect()
+        settings
+            .map(|setting| (setting.shown, self.value(setting)))
+            .collect()
     }
 }
 
@@ -339,7 +483,10 @@ fn unknown(name: &str) -> SqlError {
 fn invalid(setting: &Setting, value: &str) -> SqlError {
     SqlError::new(
         sqlstate::INVALID_PARAMETER_VALUE,
-        format!("invalid value for parameter \"{}\": \"{value}\"", setting.shown),
+        format!(
+            "invalid value for parameter \"{}\": \"{value}\"",
+            setting.shown
+        ),
     )
 }
 
@@ -358,8 +505,13 @@ mod tests {
         assert!(settings.set("server_version", Some("1")).is_err());
         assert!(settings.set("client_encoding", Some("LATIN1")).is_err());
         assert!(settings.set("nothing", Some("1")).is_err());
-        settings.set("transaction_isolation", Some("read committed")).unwrap();
-        assert_eq!(settings.show("transaction_isolation").unwrap().1, "serializable");
+        settings
+            .set("transaction_isolation", Some("read committed"))
+            .unwrap();
+        assert_eq!(
+            settings.show("transaction_isolation").unwrap().1,
+            "serializable"
+        );
     }
 
     #[test]

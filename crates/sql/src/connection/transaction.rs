@@ -33,7 +33,10 @@ impl Connection {
         }
         match &mut self.session {
             Some(session) => Ok(session),
-            None => Err(SqlError::new(sqlstate::INTERNAL_ERROR, "the connection has no session")),
+            None => Err(SqlError::new(
+                sqlstate::INTERNAL_ERROR,
+                "the connection has no session",
+            )),
         }
     }
 
@@ -47,7 +50,10 @@ impl Connection {
     }
 
     /// What expressions may use.
-    pub(super) fn environment(&self, parameters: &Arc<[namiki_data::columns::Datum]>) -> Environment {
+    pub(super) fn environment(
+        &self,
+        parameters: &Arc<[namiki_data::columns::Datum]>,
+    ) -> Environment {
         Environment {
             parameters: Arc::clone(parameters),
             now: self.now,
@@ -115,7 +121,9 @@ impl Connection {
             }
             Err(error) => {
                 // If it is not known whether it has committed, the next opening finds out what is named.
-                if !effects.is_empty() && error.sqlstate() != sqlstate::TRANSACTION_RESOLUTION_UNKNOWN {
+                if !effects.is_empty()
+                    && error.sqlstate() != sqlstate::TRANSACTION_RESOLUTION_UNKNOWN
+                {
                     shared.rolled_back(effects);
                 }
                 Err(error)
@@ -164,7 +172,11 @@ impl Connection {
     /// # Errors
     /// 40001 after a conflict: nothing of it has happened. 08007 if it is not known.
     pub async fn sync(&mut self) -> SqlResult<()> {
-        let committed = if self.block == Block::Implicit { self.commit().await } else { Ok(()) };
+        let committed = if self.block == Block::Implicit {
+            self.commit().await
+        } else {
+            Ok(())
+        };
         if committed.is_ok() {
             self.is_repeatable = self.block == Block::Idle;
             self.repeats = 0;

@@ -71,7 +71,11 @@ impl Connection {
         Ok(Progress::Complete(tag))
     }
 
-    async fn command(&mut self, utility: &Utility, sink: &mut dyn RowSink) -> SqlResult<CommandTag> {
+    async fn command(
+        &mut self,
+        utility: &Utility,
+        sink: &mut dyn RowSink,
+    ) -> SqlResult<CommandTag> {
         Ok(CommandTag::new(match utility {
             Utility::Begin { tag, read_only } => {
                 match self.block {
@@ -113,7 +117,10 @@ impl Connection {
                 let at = self.savepoint(name)?;
                 let (_, savepoint) = &self.savepoints[at];
                 let Some(session) = &mut self.session else {
-                    return Err(SqlError::new(sqlstate::INTERNAL_ERROR, "the connection has no session"));
+                    return Err(SqlError::new(
+                        sqlstate::INTERNAL_ERROR,
+                        "the connection has no session",
+                    ));
                 };
                 session.statement(|tx| Ok::<(), SqlError>(tx.rollback_to(savepoint)?))?;
                 self.savepoints.truncate(at + 1);
@@ -144,7 +151,11 @@ impl Connection {
                 "SHOW"
             }
             Utility::Show(None) => {
-                let all = self.settings.all().into_iter().map(|(name, value)| vec![name, value]);
+                let all = self
+                    .settings
+                    .all()
+                    .into_iter()
+                    .map(|(name, value)| vec![name, value]);
                 write_texts(all, sink);
                 "SHOW"
             }
@@ -179,7 +190,10 @@ impl Connection {
                 "CHECKPOINT"
             }
             Utility::Copy(_) => {
-                return Err(SqlError::new(sqlstate::INTERNAL_ERROR, "COPY is run elsewhere"));
+                return Err(SqlError::new(
+                    sqlstate::INTERNAL_ERROR,
+                    "COPY is run elsewhere",
+                ));
             }
         }))
     }

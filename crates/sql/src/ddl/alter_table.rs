@@ -40,7 +40,11 @@ pub(super) fn alter_table(
     Ok(())
 }
 
-fn alter(context: &mut DdlContext<'_>, old: &Arc<Relation>, operation: AlterOperation) -> SqlResult<()> {
+fn alter(
+    context: &mut DdlContext<'_>,
+    old: &Arc<Relation>,
+    operation: AlterOperation,
+) -> SqlResult<()> {
     let mut row = old.row.clone();
     match operation {
         AlterOperation::Nothing | AlterOperation::Rename(_) => return Ok(()),
@@ -75,11 +79,16 @@ fn alter(context: &mut DdlContext<'_>, old: &Arc<Relation>, operation: AlterOper
             if row.column(&to).is_some() {
                 return Err(SqlError::new(
                     sqlstate::DUPLICATE_COLUMN,
-                    format!("column \"{to}\" of relation \"{}\" already exists", row.name),
+                    format!(
+                        "column \"{to}\" of relation \"{}\" already exists",
+                        row.name
+                    ),
                 ));
             }
             if !row.checks.is_empty() {
-                return Err(SqlError::unsupported("RENAME COLUMN of a table with CHECK constraints"));
+                return Err(SqlError::unsupported(
+                    "RENAME COLUMN of a table with CHECK constraints",
+                ));
             }
             row.columns[at].name = to;
         }
@@ -97,7 +106,10 @@ fn column_of(row: &TableRow, name: &str) -> SqlResult<usize> {
     row.column(name).ok_or_else(|| {
         SqlError::new(
             sqlstate::UNDEFINED_COLUMN,
-            format!("column \"{name}\" of relation \"{}\" does not exist", row.name),
+            format!(
+                "column \"{name}\" of relation \"{}\" does not exist",
+                row.name
+            ),
         )
     })
 }
@@ -132,7 +144,11 @@ fn rewrite(
 }
 
 /// ADD PRIMARY KEY re-keys the table; ADD UNIQUE makes an index.
-fn add_constraint(context: &mut DdlContext<'_>, old: &Relation, key: KeyDefinition) -> SqlResult<()> {
+fn add_constraint(
+    context: &mut DdlContext<'_>,
+    old: &Relation,
+    key: KeyDefinition,
+) -> SqlResult<()> {
     let mut row = old.row.clone();
     let is_primary = key.is_primary;
     add_key(context, &mut row, key)?;
@@ -151,7 +167,11 @@ fn add_constraint(context: &mut DdlContext<'_>, old: &Relation, key: KeyDefiniti
     let index = relation.row.indexes.len() - 1;
     context.create_one(relation.row.indexes[index].storage, false, 16)?;
     rebuild(context, old, &target, &Fill::Index(index))?;
-    context.take_name(&relation.row.schema, &relation.row.indexes[index].name, named)?;
+    context.take_name(
+        &relation.row.schema,
+        &relation.row.indexes[index].name,
+        named,
+    )?;
     context.put(&relation.row, version)
 }
 
@@ -163,17 +183,24 @@ fn add_column(
 ) -> SqlResult<()> {
     let mut row = old.row.clone();
     if row.column(&column.name).is_some() {
-        let message = format!("column \"{}\" of relation \"{}\" already exists", column.name, row.name);
+        let message = format!(
+            "column \"{}\" of relation \"{}\" already exists",
+            column.name, row.name
+        );
         if if_not_exists {
             let message = format!("{message}, skipping");
-            context.notices.push(Notice::notice(sqlstate::DUPLICATE_COLUMN, message));
+            context
+                .notices
+                .push(Notice::notice(sqlstate::DUPLICATE_COLUMN, message));
             return Ok(());
         }
         return Err(SqlError::new(sqlstate::DUPLICATE_COLUMN, message));
     }
     let (defined, sequence) = column_row(context, &row, column)?;
     if sequence.is_some() {
-        return Err(SqlError::unsupported("ADD COLUMN with numbers of a sequence"));
+        return Err(SqlError::unsupported(
+            "ADD COLUMN with numbers of a sequence",
+        ));
     }
     let of = defined.sql_type;
     row.columns.push(defined);
@@ -216,10 +243,11 @@ fn check_rows(context: &mut DdlContext<'_>, old: &Relation, row: TableRow) -> Sq
         let mut count = 0;
         let failed = tx.scan_rows(&table.table, namiki::ScanRange::all(), |key, bytes| {
             count += 1;
-            let checked = crate::storage::decode_row(&old.layout, key, bytes).and_then(|mut values| {
-                values.truncate(old.columns().len());
-                target.check(&values, &environment)
-            });
+            let checked =
+                crate::storage::decode_row(&old.layout, key, bytes).and_then(|mut values| {
+                    values.truncate(old.columns().len());
+                    target.check(&values, &environment)
+                });
             match checked {
                 Ok(()) if count <= rows_max => std::ops::ControlFlow::Continue(()),
                 Ok(()) => std::ops::ControlFlow::Break(SqlError::new(
@@ -243,7 +271,10 @@ fn drop_constraint(
     let checks = row.checks.len();
     row.checks.retain(|check| check.name != name);
     if row.checks.len() == checks {
-        let index = row.indexes.iter().position(|index| index.constraint && index.name == name);
+        let index = row
+            .indexes
+            .iter()
+            .position(|index| index.constraint && index.name == name);
         match index {
             Some(at) => {
                 let index = row.indexes.remove(at);
@@ -257,7 +288,10 @@ fn drop_constraint(
             None => {
                 return Err(SqlError::new(
                     sqlstate::UNDEFINED_OBJECT,
-                    format!("constraint \"{name}\" of relation \"{}\" does not exist", row.name),
+                    format!(
+                        "constraint \"{name}\" of relation \"{}\" does not exist",
+                        row.name
+                    ),
                 ));
             }
         }

@@ -49,7 +49,10 @@ impl BulkLoad {
         let mut parts = vec![Part {
             table: storage.open(row.storage)?,
             index: None,
-            constraint: row.key.as_ref().map(|key| (key.name.clone(), key.columns.clone())),
+            constraint: row
+                .key
+                .as_ref()
+                .map(|key| (key.name.clone(), key.columns.clone())),
             entries: Vec::new(),
         }];
         for index in 0..row.indexes.len() {
@@ -114,10 +117,14 @@ impl BulkLoad {
         let relation = &self.target.relation;
         for part in &mut self.parts {
             let (entry, value) = match part.index.map(|index| &relation.row.indexes[index]) {
-                Some(index) if index.unique => {
-                    (unique_key(relation.index_values(&index.columns, row), &key).0, key.clone())
-                }
-                Some(index) => (index_key(relation.index_values(&index.columns, row), &key), key.clone()),
+                Some(index) if index.unique => (
+                    unique_key(relation.index_values(&index.columns, row), &key).0,
+                    key.clone(),
+                ),
+                Some(index) => (
+                    index_key(relation.index_values(&index.columns, row), &key),
+                    key.clone(),
+                ),
                 None => {
                     let mut bytes = Vec::new();
                     encode_row(&relation.layout, row, &mut bytes)?;

@@ -55,7 +55,11 @@ pub(super) fn create_index(context: &mut DdlContext<'_>, create: CreateIndex) ->
 /// The name, or the first one with a number behind that is free.
 fn free_name(context: &mut DdlContext<'_>, schema: &str, name: &str) -> SqlResult<String> {
     for number in 0..1000 {
-        let numbered = if number == 0 { name.to_owned() } else { format!("{name}{number}") };
+        let numbered = if number == 0 {
+            name.to_owned()
+        } else {
+            format!("{name}{number}")
+        };
         let qualified = QualifiedName {
             schema: Some(schema.to_owned()),
             name: numbered,

@@ -3,9 +3,13 @@
 use std::sync::Arc;
 
 use super::run::{DdlContext, exists};
-use super::{ColumnDefinition, CreateTable, DefaultDefinition, KeyDefinition, QualifiedName, SequenceDefinition};
+use super::{
+    ColumnDefinition, CreateTable, DefaultDefinition, KeyDefinition, QualifiedName,
+    SequenceDefinition,
+};
 use crate::catalogue::{
-    CheckRow, ColumnRow, DefaultRow, IndexRow, KeyRow, Named, PUBLIC, Relation, SequenceRow, TableRow,
+    CheckRow, ColumnRow, DefaultRow, IndexRow, KeyRow, Named, PUBLIC, Relation, SequenceRow,
+    TableRow,
 };
 use crate::error::{Notice, SqlError, SqlResult};
 use crate::sqlstate;
@@ -101,7 +105,11 @@ fn check_schema(name: &QualifiedName) -> SqlResult<()> {
 }
 
 /// An object of this name is there.
-pub(super) fn already(context: &mut DdlContext<'_>, name: &QualifiedName, is_fine: bool) -> SqlResult<()> {
+pub(super) fn already(
+    context: &mut DdlContext<'_>,
+    name: &QualifiedName,
+    is_fine: bool,
+) -> SqlResult<()> {
     if !is_fine {
         return Err(exists(&name.name));
     }
@@ -162,13 +170,22 @@ fn sequence_row(
 ) -> SqlResult<SequenceRow> {
     let (type_least, type_greatest) = of.integer_range();
     let rises = definition.increment > 0;
-    let least = definition.least.unwrap_or(if rises { 1 } else { type_least });
-    let greatest = definition.greatest.unwrap_or(if rises { type_greatest } else { -1 });
-    let start = definition.start.unwrap_or(if rises { least } else { greatest });
+    let least = definition
+        .least
+        .unwrap_or(if rises { 1 } else { type_least });
+    let greatest = definition
+        .greatest
+        .unwrap_or(if rises { type_greatest } else { -1 });
+    let start = definition
+        .start
+        .unwrap_or(if rises { least } else { greatest });
     if least >= greatest || !(least..=greatest).contains(&start) {
         return Err(SqlError::new(
             sqlstate::INVALID_PARAMETER_VALUE,
-            format!("sequence \"{}\" cannot start at {start} between {least} and {greatest}", name.name),
+            format!(
+                "sequence \"{}\" cannot start at {start} between {least} and {greatest}",
+                name.name
+            ),
         ));
     }
     Ok(SequenceRow {
@@ -192,25 +209,36 @@ pub(super) fn put_sequence(context: &mut DdlContext<'_>, row: &SequenceRow) -> S
 }
 
 /// Adds PRIMARY KEY or UNIQUE to a table's row.
-pub(super) fn add_key(context: &DdlContext<'_>, row: &mut TableRow, key: KeyDefinition) -> SqlResult<()> {
+pub(super) fn add_key(
+    context: &DdlContext<'_>,
+    row: &mut TableRow,
+    key: KeyDefinition,
+) -> SqlResult<()> {
     let columns = column_numbers(row, &key.columns)?;
     if key.is_primary {
         if row.key.is_some() {
             return Err(SqlError::new(
                 sqlstate::INVALID_TABLE_DEFINITION,
-                format!("multiple primary keys for table \"{}\" are not allowed", row.name),
+                format!(
+                    "multiple primary keys for table \"{}\" are not allowed",
+                    row.name
+                ),
             ));
         }
         row.key = Some(KeyRow {
             id: context.id()?,
-            name: key.name.unwrap_or_else(|| object_name(&[&row.name, "pkey"])),
+            name: key
+                .name
+                .unwrap_or_else(|| object_name(&[&row.name, "pkey"])),
             columns,
         });
         return Ok(());
     }
     let names: Vec<&str> = key.columns.iter().map(String::as_str).collect();
     let parts = [&[row.name.as_str()], names.as_slice(), &["key"]].concat();
-    let name = key.name.unwrap_or_else(|| free_index_name(row, &object_name(&parts)));
+    let name = key
+        .name
+        .unwrap_or_else(|| free_index_name(row, &object_name(&parts)));
     row.indexes.push(IndexRow {
         id: context.id()?,
         name,
@@ -229,7 +257,10 @@ pub(super) fn free_index_name(row: &TableRow, name: &str) -> String {
         return name.to_owned();
     }
     let numbered = (1..).map(|number| format!("{name}{number}"));
-    numbered.into_iter().find(|name| !is_taken(name)).unwrap_or_default()
+    numbered
+        .into_iter()
+        .find(|name| !is_taken(name))
+        .unwrap_or_default()
 }
 
 /// The numbers of columns by their names.
@@ -259,7 +290,10 @@ pub(super) fn add_check(row: &mut TableRow, name: Option<String>, expression: St
     let name = name.unwrap_or_else(|| {
         let first = object_name(&[&row.name, "check"]);
         let numbered = (1..).map(|number| format!("{first}{number}"));
-        std::iter::once(first.clone()).chain(numbered).find(|name| !is_taken(name)).unwrap_or(first)
+        std::iter::once(first.clone())
+            .chain(numbered)
+            .find(|name| !is_taken(name))
+            .unwrap_or(first)
     });
     row.checks.push(CheckRow { name, expression });
 }

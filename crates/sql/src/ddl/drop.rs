@@ -36,7 +36,9 @@ pub(super) fn drop_objects(
                     drop_table(context, &relation)?;
                 }
             }
-            (ObjectKind::Index, Some(Named::Index(table))) => drop_index(context, table, &name.name)?,
+            (ObjectKind::Index, Some(Named::Index(table))) => {
+                drop_index(context, table, &name.name)?
+            }
             (ObjectKind::Sequence, Some(Named::Sequence(id))) => drop_sequence(context, id)?,
             (kind, Some(_)) => {
                 return Err(SqlError::new(
@@ -89,7 +91,12 @@ fn drop_owned_sequence(context: &mut DdlContext<'_>, id: u32, table: u32) -> Sql
     }
 }
 
-fn remove_sequence(context: &mut DdlContext<'_>, id: u32, schema: &str, name: &str) -> SqlResult<()> {
+fn remove_sequence(
+    context: &mut DdlContext<'_>,
+    id: u32,
+    schema: &str,
+    name: &str,
+) -> SqlResult<()> {
     context.free_name(schema, name)?;
     let catalogue = Arc::clone(context.catalogue);
     context.statement(|tx| catalogue.remove_sequence(tx, id))?;
@@ -103,13 +110,20 @@ fn drop_sequence(context: &mut DdlContext<'_>, id: u32) -> SqlResult<()> {
     let sequence = found.ok_or_else(|| no_relation("sequence"))?;
     if let Some((table, _)) = sequence.owner {
         let catalogue = Arc::clone(context.catalogue);
-        let owner = context.statement(|tx| catalogue.relation(&mut Reader::Transaction(tx), table))?;
+        let owner =
+            context.statement(|tx| catalogue.relation(&mut Reader::Transaction(tx), table))?;
         if let Some(owner) = owner {
             return Err(SqlError::new(
                 sqlstate::DEPENDENT_OBJECTS_STILL_EXIST,
-                format!("cannot drop sequence {} because other objects depend on it", sequence.name),
+                format!(
+                    "cannot drop sequence {} because other objects depend on it",
+                    sequence.name
+                ),
             )
-            .with_detail(format!("A column of table {} takes its numbers from it.", owner.row.name))
+            .with_detail(format!(
+                "A column of table {} takes its numbers from it.",
+                owner.row.name
+            ))
             .with_hint("Drop the table, or the column's default."));
         }
     }
@@ -132,9 +146,15 @@ fn drop_index(context: &mut DdlContext<'_>, table: u32, name: &str) -> SqlResult
     let (Some(at), false) = (at, constraint) else {
         return Err(SqlError::new(
             sqlstate::DEPENDENT_OBJECTS_STILL_EXIST,
-            format!("cannot drop index {name} because a constraint on table {} requires it", row.name),
+            format!(
+                "cannot drop index {name} because a constraint on table {} requires it",
+                row.name
+            ),
         )
-        .with_hint(format!("Use ALTER TABLE {} DROP CONSTRAINT {name}.", row.name)));
+        .with_hint(format!(
+            "Use ALTER TABLE {} DROP CONSTRAINT {name}.",
+            row.name
+        )));
     };
     let index = row.indexes.remove(at);
     context.effects.obsolete.push(index.storage);

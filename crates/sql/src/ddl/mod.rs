@@ -16,8 +16,8 @@ mod truncate;
 
 pub(crate) use bulk::BulkLoad;
 pub(crate) use command::{
-    AlterOperation, ColumnDefinition, CreateIndex, CreateTable, DdlCommand, DefaultDefinition, KeyDefinition,
-    ObjectKind, QualifiedName, SequenceDefinition,
+    AlterOperation, ColumnDefinition, CreateIndex, CreateTable, DdlCommand, DefaultDefinition,
+    KeyDefinition, ObjectKind, QualifiedName, SequenceDefinition,
 };
 pub(crate) use effects::Effects;
 pub(crate) use rebuild::remove_marker;

@@ -132,7 +132,9 @@ fn fill_from_view(
 ) -> SqlResult<()> {
     let environment = environment();
     let mut load = match fill {
-        Fill::Index(index) => BulkLoad::of_index(context.db, context.storage, target.clone(), *index)?,
+        Fill::Index(index) => {
+            BulkLoad::of_index(context.db, context.storage, target.clone(), *index)?
+        }
         Fill::Rows(_) => BulkLoad::new(context.db, context.storage, target.clone())?,
     };
     let table = context.storage.open(old.row.storage)?;

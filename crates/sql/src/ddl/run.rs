@@ -72,11 +72,17 @@ impl DdlContext<'_> {
     /// What a name means.
     pub(super) fn named(&mut self, name: &QualifiedName) -> SqlResult<Option<Named>> {
         let catalogue = Arc::clone(self.catalogue);
-        self.statement(|tx| catalogue.named(&mut Reader::Transaction(tx), name.schema(), &name.name))
+        self.statement(|tx| {
+            catalogue.named(&mut Reader::Transaction(tx), name.schema(), &name.name)
+        })
     }
 
     /// The table of this name; `None` if there is none and that is allowed.
-    pub(super) fn table(&mut self, name: &QualifiedName, if_exists: bool) -> SqlResult<Option<Arc<Relation>>> {
+    pub(super) fn table(
+        &mut self,
+        name: &QualifiedName,
+        if_exists: bool,
+    ) -> SqlResult<Option<Arc<Relation>>> {
         let catalogue = Arc::clone(self.catalogue);
         let found = self.statement(|tx| {
             let reader = &mut Reader::Transaction(tx);
@@ -106,7 +112,11 @@ impl DdlContext<'_> {
     /// Makes the core tables that a table's row names.
     pub(super) fn create_storage(&mut self, relation: &Relation) -> SqlResult<()> {
         let row = &relation.row;
-        self.create_one(row.storage, relation.has_eight_byte_keys(), relation.room_bytes())?;
+        self.create_one(
+            row.storage,
+            relation.has_eight_byte_keys(),
+            relation.room_bytes(),
+        )?;
         for index in &row.indexes {
             self.create_one(index.storage, false, 16)?;
         }
@@ -114,7 +124,12 @@ impl DdlContext<'_> {
     }
 
     /// Makes one core table.
-    pub(super) fn create_one(&mut self, number: u64, eight_byte_keys: bool, room: usize) -> SqlResult<()> {
+    pub(super) fn create_one(
+        &mut self,
+        number: u64,
+        eight_byte_keys: bool,
+        room: usize,
+    ) -> SqlResult<()> {
         // Noted first: it may be there although this fails.
         self.effects.created.insert(number);
         self.storage.create(number, eight_byte_keys, room)?;

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::{Array, AsArray};
 use datafusion::arrow::datatypes::{
-    DataType, Date32Type, Decimal128Type, Field, Float32Type, Float64Type, Int16Type, Int32Type, Int64Type,
-    TimeUnit, TimestampMicrosecondType, UInt32Type,
+    DataType, Date32Type, Decimal128Type, Field, Float32Type, Float64Type, Int16Type, Int32Type,
+    Int64Type, TimeUnit, TimestampMicrosecondType, UInt32Type,
 };
 use datafusion::arrow::util::display::array_value_to_string;
 use datafusion::scalar::ScalarValue;
@@ -77,7 +77,10 @@ pub(super) fn origin(field: &Field) -> Option<(u32, i16)> {
 
 /// The SQL type of a field.
 pub(super) fn field_type(field: &Field) -> SqlType {
-    let said = field.metadata().get(SQL_TYPE).and_then(|json| serde_json::from_str(json).ok());
+    let said = field
+        .metadata()
+        .get(SQL_TYPE)
+        .and_then(|json| serde_json::from_str(json).ok());
     match said {
         // An expression may have kept the metadata of another type.
         Some(said) if arrow_type(said) == *field.data_type() => said,
@@ -107,9 +110,10 @@ pub(super) fn sql_type_of(data_type: &DataType) -> SqlType {
         DataType::Date32 | DataType::Date64 => SqlType::Date,
         DataType::Timestamp(_, None) => SqlType::Timestamp,
         DataType::Timestamp(_, Some(_)) => SqlType::Timestamptz,
-        DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => {
-            SqlType::Bytea
-        }
+        DataType::Binary
+        | DataType::LargeBinary
+        | DataType::BinaryView
+        | DataType::FixedSizeBinary(_) => SqlType::Bytea,
         DataType::Interval(_) | DataType::Duration(_) => SqlType::Interval,
         _ => SqlType::Text,
     }
@@ -139,15 +143,21 @@ pub(super) fn scalar_value(value: &Datum, of: SqlType) -> SqlResult<ScalarValue>
             ScalarValue::Int32(Some(i32::try_from(*number).map_err(|_| of.out_of_range())?))
         }
         (SqlType::Int8 | SqlType::Oid, Datum::I64(number)) => ScalarValue::Int64(Some(*number)),
-        (SqlType::Timestamp, Datum::I64(micros)) => ScalarValue::TimestampMicrosecond(Some(*micros), None),
+        (SqlType::Timestamp, Datum::I64(micros)) => {
+            ScalarValue::TimestampMicrosecond(Some(*micros), None)
+        }
         (SqlType::Timestamptz, Datum::I64(micros)) => {
             ScalarValue::TimestampMicrosecond(Some(*micros), Some("UTC".into()))
         }
         (SqlType::Float4, Datum::F64(number)) => ScalarValue::Float32(Some(number.0 as f32)),
         (SqlType::Float8, Datum::F64(number)) => ScalarValue::Float64(Some(number.0)),
-        (SqlType::Numeric { precision, scale }, Datum::Decimal { unscaled, scale: from }) if *from == scale => {
-            ScalarValue::Decimal128(Some(*unscaled), precision, scale as i8)
-        }
+        (
+            SqlType::Numeric { precision, scale },
+            Datum::Decimal {
+                unscaled,
+                scale: from,
+            },
+        ) if *from == scale => ScalarValue::Decimal128(Some(*unscaled), precision, scale as i8),
         (SqlType::Date, Datum::Date(days)) => ScalarValue::Date32(Some(*days)),
         (SqlType::Bytea, Datum::Bytes(bytes)) => ScalarValue::Binary(Some(bytes.clone())),
         (SqlType::Uuid, Datum::Bytes(_)) => ScalarValue::Utf8(Some(text_of(value, of))),
@@ -203,7 +213,9 @@ pub(super) fn value_at<T>(
         DataType::Timestamp(TimeUnit::Microsecond, _) => {
             Value::I64(array.as_primitive::<TimestampMicrosecondType>().value(row))
         }
-        DataType::Utf8 if of.is_text() => Value::Text(array.as_string::<i32>().value(row).as_bytes()),
+        DataType::Utf8 if of.is_text() => {
+            Value::Text(array.as_string::<i32>().value(row).as_bytes())
+        }
         DataType::Binary => Value::Bytes(array.as_binary::<i32>().value(row)),
         DataType::Utf8 => {
             let read_value = from_text(of, array.as_string::<i32>().value(row), TimeZone::Utc);
@@ -221,7 +233,8 @@ pub(super) fn value_at<T>(
                     .map_err(|error| sql_error(error.into()))?;
                 return value_at(&cast, 0, of, read);
             }
-            let text = array_value_to_string(array, row).map_err(|error| sql_error(error.into()))?;
+            let text =
+                array_value_to_string(array, row).map_err(|error| sql_error(error.into()))?;
             return Ok(read(Ok(Value::Text(text.as_bytes()))));
         }
     };
@@ -243,13 +256,22 @@ mod tests {
 
     #[test]
     fn values_come_back_from_literals() {
-        let numeric = SqlType::Numeric { precision: 9, scale: 2 };
+        let numeric = SqlType::Numeric {
+            precision: 9,
+            scale: 2,
+        };
         for (of, value) in [
             (SqlType::Bool, Datum::Bool(true)),
             (SqlType::Int2, Datum::I64(-3)),
             (SqlType::Timestamptz, Datum::I64(5)),
             (SqlType::Float4, Datum::F64(Float(0.5))),
-            (numeric, Datum::Decimal { unscaled: 125, scale: 2 }),
+            (
+                numeric,
+                Datum::Decimal {
+                    unscaled: 125,
+                    scale: 2,
+                },
+            ),
             (SqlType::Uuid, Datum::Bytes(vec![7; 16])),
             (SqlType::Bytea, Datum::Bytes(vec![0, 1])),
             (SqlType::Char { length: 2 }, Datum::Text("ab".to_owned())),
@@ -263,7 +285,12 @@ mod tests {
 
     #[test]
     fn fields_remember_their_types_and_columns() {
-        for of in [SqlType::Uuid, SqlType::Varchar { limit: 3 }, SqlType::Int4, SqlType::Text] {
+        for of in [
+            SqlType::Uuid,
+            SqlType::Varchar { limit: 3 },
+            SqlType::Int4,
+            SqlType::Text,
+        ] {
             let field = with_origin(field("a", of, true), 17, 2);
             assert_eq!(field_type(&field), of);
             assert_eq!(origin(&field), Some((17, 3)));

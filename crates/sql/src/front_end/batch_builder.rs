@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::{
     ArrayBuilder, BinaryBuilder, BooleanBuilder, Date32Builder, Decimal128Builder, Float32Builder,
-    Float64Builder, Int16Builder, Int32Builder, Int64Builder, RecordBatch, RecordBatchOptions, StringBuilder,
-    TimestampMicrosecondBuilder,
+    Float64Builder, Int16Builder, Int32Builder, Int64Builder, RecordBatch, RecordBatchOptions,
+    StringBuilder, TimestampMicrosecondBuilder,
 };
 use datafusion::arrow::datatypes::{DataType, SchemaRef, TimeUnit};
 use namiki_data::columns::Value;
@@ -45,9 +45,9 @@ impl ColumnBuilder {
             DataType::Int64 => Self::Int64(Int64Builder::with_capacity(rows)),
             DataType::Float32 => Self::Float32(Float32Builder::with_capacity(rows)),
             DataType::Float64 => Self::Float64(Float64Builder::with_capacity(rows)),
-            DataType::Decimal128(_, _) => {
-                Self::Decimal(Decimal128Builder::with_capacity(rows).with_data_type(data_type.clone()))
-            }
+            DataType::Decimal128(_, _) => Self::Decimal(
+                Decimal128Builder::with_capacity(rows).with_data_type(data_type.clone()),
+            ),
             DataType::Date32 => Self::Date(Date32Builder::with_capacity(rows)),
             DataType::Timestamp(TimeUnit::Microsecond, _) => Self::Timestamp(
                 TimestampMicrosecondBuilder::with_capacity(rows).with_data_type(data_type.clone()),
@@ -84,7 +84,9 @@ impl ColumnBuilder {
             (Self::Timestamp(column), Value::I64(micros)) => column.append_value(micros),
             (Self::Float32(column), Value::F64(number)) => column.append_value(number as f32),
             (Self::Float64(column), Value::F64(number)) => column.append_value(number),
-            (Self::Decimal(column), Value::Decimal { unscaled, .. }) => column.append_value(unscaled),
+            (Self::Decimal(column), Value::Decimal { unscaled, .. }) => {
+                column.append_value(unscaled)
+            }
             (Self::Date(column), Value::Date(days)) => column.append_value(days),
             (Self::Bytes(column), Value::Bytes(bytes)) => column.append_value(bytes),
             (Self::Text(column, _), Value::Text(text)) => {
@@ -97,7 +99,11 @@ impl ColumnBuilder {
                 write_text(value, *of, TimeZone::Utc, &mut text);
                 column.append_value(String::from_utf8_lossy(&text));
             }
-            _ => return Err(SqlError::corrupted("a stored value is not of its column's type")),
+            _ => {
+                return Err(SqlError::corrupted(
+                    "a stored value is not of its column's type",
+                ));
+            }
         }
         Ok(())
     }
@@ -126,9 +132,17 @@ impl BatchBuilder {
     /// 0A000 for a type that no column of a table has.
     pub(super) fn new(schema: SchemaRef, rows: usize) -> SqlResult<Self> {
         let column = |field: &Arc<datafusion::arrow::datatypes::Field>| {
-            ColumnBuilder::new(field.data_type(), super::arrow_values::field_type(field), rows)
+            ColumnBuilder::new(
+                field.data_type(),
+                super::arrow_values::field_type(field),
+                rows,
+            )
         };
-        let columns = schema.fields().iter().map(column).collect::<SqlResult<Vec<_>>>()?;
+        let columns = schema
+            .fields()
+            .iter()
+            .map(column)
+            .collect::<SqlResult<Vec<_>>>()?;
         Ok(Self {
             schema,
             columns,

@@ -58,7 +58,8 @@ impl Scope {
     pub(super) fn of_table(relation: &Relation, name: &str) -> SqlResult<Self> {
         let schema = table_schema(relation, str::to_owned);
         Ok(Self {
-            schema: DFSchema::try_from_qualified_schema(name.to_owned(), &schema).map_err(sql_error)?,
+            schema: DFSchema::try_from_qualified_schema(name.to_owned(), &schema)
+                .map_err(sql_error)?,
             columns: Columns::of_schema(&schema)?,
         })
     }
@@ -69,7 +70,8 @@ impl Scope {
     /// Those of the planner.
     pub(super) fn with_excluded(relation: &Relation, name: &str) -> SqlResult<Self> {
         let schema = table_schema(relation, str::to_owned);
-        let own = DFSchema::try_from_qualified_schema(name.to_owned(), &schema).map_err(sql_error)?;
+        let own =
+            DFSchema::try_from_qualified_schema(name.to_owned(), &schema).map_err(sql_error)?;
         let excluded = DFSchema::try_from_qualified_schema(EXCLUDED, &schema).map_err(sql_error)?;
         let new = table_schema(relation, excluded_name);
         let fields = schema.fields().iter().chain(new.fields()).cloned();
@@ -99,8 +101,15 @@ impl Planning<'_, '_> {
     ) -> SqlResult<(Scalar, SqlType)> {
         let mut context = self.planner_context();
         let planner = SqlToRel::new_with_options(&self.binder, parser_options());
-        let bound = planner.sql_to_expr(expr, &scope.schema, &mut context).map_err(sql_error)?;
-        let bound = prepare_expression(bound, &self.binder, self.request.session, &mut self.parameters)?;
+        let bound = planner
+            .sql_to_expr(expr, &scope.schema, &mut context)
+            .map_err(sql_error)?;
+        let bound = prepare_expression(
+            bound,
+            &self.binder,
+            self.request.session,
+            &mut self.parameters,
+        )?;
         self.finish_scalar(bound, scope, target)
     }
 
@@ -115,18 +124,29 @@ impl Planning<'_, '_> {
             .with_schema(Arc::new(scope.schema.clone()))
             .with_config_options(Arc::clone(options))
             .build();
-        let coerced = ExprSimplifier::new(simplify).coerce(bound, &scope.schema).map_err(sql_error)?;
+        let coerced = ExprSimplifier::new(simplify)
+            .coerce(bound, &scope.schema)
+            .map_err(sql_error)?;
         let cast = match target {
             Some(of) if coerced.get_type(&scope.schema).map_err(sql_error)? != arrow_type(of) => {
-                coerced.cast_to(&arrow_type(of), &scope.schema).map_err(sql_error)?
+                coerced
+                    .cast_to(&arrow_type(of), &scope.schema)
+                    .map_err(sql_error)?
             }
             _ => coerced,
         };
         let checked = check_expression(cast, &scope.schema).map_err(sql_error)?;
         let named = checked.transform(|part| match part {
-            Expr::Column(column) if column.relation.as_ref().is_some_and(|it| it.table() == EXCLUDED) => {
+            Expr::Column(column)
+                if column
+                    .relation
+                    .as_ref()
+                    .is_some_and(|it| it.table() == EXCLUDED) =>
+            {
                 let name = excluded_name(&column.name);
-                Ok(Transformed::yes(Expr::Column(Column::new_unqualified(name))))
+                Ok(Transformed::yes(Expr::Column(Column::new_unqualified(
+                    name,
+                ))))
             }
             other => Ok(Transformed::no(other)),
         });

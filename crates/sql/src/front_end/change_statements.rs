@@ -1,8 +1,8 @@
 //! UPDATE and DELETE: planned as SELECTs of the rows and the new values. DataFusion's own changes lose parts of them.
 
 use datafusion::sql::sqlparser::ast::{
-    Delete, Expr, FromTable, Ident, Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, Statement, TableFactor, TableWithJoins,
-    Update, UpdateTableFromKind,
+    Delete, Expr, FromTable, Ident, Query, Select, SelectItem, SelectItemQualifiedWildcardKind,
+    SetExpr, Statement, TableFactor, TableWithJoins, Update, UpdateTableFromKind,
 };
 
 use super::bound_expressions::Scope;
@@ -25,7 +25,10 @@ struct Changed {
 }
 
 impl Planning<'_, '_> {
-    pub(super) fn update(&mut self, update: Update) -> SqlResult<(Option<Vec<OutputColumn>>, Body)> {
+    pub(super) fn update(
+        &mut self,
+        update: Update,
+    ) -> SqlResult<(Option<Vec<OutputColumn>>, Body)> {
         if update.or.is_some() || !update.order_by.is_empty() || update.limit.is_some() {
             return Err(SqlError::unsupported("UPDATE with ORDER BY or LIMIT"));
         }
@@ -41,19 +44,30 @@ impl Planning<'_, '_> {
         let mut from = vec![update.table];
         match update.from {
             None => {}
-            Some(UpdateTableFromKind::AfterSet(tables) | UpdateTableFromKind::BeforeSet(tables)) => {
+            Some(
+                UpdateTableFromKind::AfterSet(tables) | UpdateTableFromKind::BeforeSet(tables),
+            ) => {
                 from.extend(tables);
             }
         }
-        let types: Vec<SqlType> = columns.iter().map(|at| target.relation.columns()[*at].sql_type).collect();
-        let (access, scalars, plan) = self.found_rows(&changed, from, update.selection, values, &types)?;
+        let types: Vec<SqlType> = columns
+            .iter()
+            .map(|at| target.relation.columns()[*at].sql_type)
+            .collect();
+        let (access, scalars, plan) =
+            self.found_rows(&changed, from, update.selection, values, &types)?;
         let (output, returning) = self.returning(update.returning, &target, &changed.name)?;
         let placeholder = || Scalar::Constant(namiki_data::columns::Datum::Null);
         let assignments: Vec<(usize, Scalar)> = match &access {
             Some(_) => columns.into_iter().zip(scalars).collect(),
-            None => columns.into_iter().map(|column| (column, placeholder())).collect(),
+            None => columns
+                .into_iter()
+                .map(|column| (column, placeholder()))
+                .collect(),
         };
-        let increments = access.as_ref().and_then(|_| Increments::of(&target, &assignments));
+        let increments = access
+            .as_ref()
+            .and_then(|_| Increments::of(&target, &assignments));
         let program = UpdateProgram {
             target,
             access,
@@ -64,19 +78,26 @@ impl Planning<'_, '_> {
         Ok((output, Body::Update { program, plan }))
     }
 
-    pub(super) fn delete(&mut self, delete: Delete) -> SqlResult<(Option<Vec<OutputColumn>>, Body)> {
+    pub(super) fn delete(
+        &mut self,
+        delete: Delete,
+    ) -> SqlResult<(Option<Vec<OutputColumn>>, Body)> {
         if !delete.order_by.is_empty() || delete.limit.is_some() || !delete.tables.is_empty() {
             return Err(SqlError::unsupported("DELETE with ORDER BY or LIMIT"));
         }
         let (FromTable::WithFromKeyword(tables) | FromTable::WithoutKeyword(tables)) = delete.from;
         let [table] = tables.as_slice() else {
-            return Err(SqlError::syntax("DELETE names one table; others follow USING"));
+            return Err(SqlError::syntax(
+                "DELETE names one table; others follow USING",
+            ));
         };
         let changed = self.changed(table)?;
         let mut from = tables.clone();
         from.extend(delete.using.unwrap_or_default());
-        let (access, _, plan) = self.found_rows(&changed, from, delete.selection, Vec::new(), &[])?;
-        let (output, returning) = self.returning(delete.returning, &changed.target, &changed.name)?;
+        let (access, _, plan) =
+            self.found_rows(&changed, from, delete.selection, Vec::new(), &[])?;
+        let (output, returning) =
+            self.returning(delete.returning, &changed.target, &changed.name)?;
         let program = DeleteProgram {
             target: changed.target,
             access,
@@ -87,15 +108,21 @@ impl Planning<'_, '_> {
 
     fn changed(&mut self, table: &TableWithJoins) -> SqlResult<Changed> {
         if !table.joins.is_empty() {
-            return Err(SqlError::syntax("the table that is changed stands alone; others follow FROM or USING"));
+            return Err(SqlError::syntax(
+                "the table that is changed stands alone; others follow FROM or USING",
+            ));
         }
         let TableFactor::Table { name, alias, .. } = &table.relation else {
-            return Err(SqlError::unsupported("a change of something that is no table"));
+            return Err(SqlError::unsupported(
+                "a change of something that is no table",
+            ));
         };
         let (schema, table) = table_name(name)?;
         let relation = self.binder.relation(schema.as_deref(), &table)?;
         let target = self.target(&relation)?;
-        let name = alias.as_ref().map_or(table, |alias| identifier(&alias.name));
+        let name = alias
+            .as_ref()
+            .map_or(table, |alias| identifier(&alias.name));
         Ok(Changed { target, name })
     }
 
@@ -133,7 +160,9 @@ impl Planning<'_, '_> {
         let cast = cast_columns(bound?, types, stored.len())?;
         let plan = self.optimize(&cast)?;
         if *self.binder.uses_system.borrow() {
-            return Err(SqlError::unsupported("a change that reads tables of the catalogue"));
+            return Err(SqlError::unsupported(
+                "a change that reads tables of the catalogue",
+            ));
         }
         match change_program(&plan.logical)? {
             Some(found) if is_row(&found.output, stored.len()) => {
@@ -165,7 +194,10 @@ impl Planning<'_, '_> {
                 SelectItem::UnnamedExpr(expr) => (expr, None),
                 SelectItem::ExprWithAlias { expr, alias } => (expr, Some(identifier(&alias))),
                 SelectItem::Wildcard(_)
-                | SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(_), _) => {
+                | SelectItem::QualifiedWildcard(
+                    SelectItemQualifiedWildcardKind::ObjectName(_),
+                    _,
+                ) => {
                     for (at, column) in relation.columns().iter().enumerate() {
                         columns.push(self.column_of(target, at, column.name.clone()));
                         scalars.push(Scalar::Column(at));
@@ -174,7 +206,9 @@ impl Planning<'_, '_> {
                 }
                 _ => return Err(SqlError::unsupported("this form of RETURNING")),
             };
-            let shown = alias.or_else(|| name_of(&expr)).unwrap_or_else(|| "?column?".to_owned());
+            let shown = alias
+                .or_else(|| name_of(&expr))
+                .unwrap_or_else(|| "?column?".to_owned());
             let (scalar, of) = self.bind_scalar(expr, &scope, None)?;
             columns.push(match &scalar {
                 Scalar::Column(at) => self.column_of(target, *at, shown),
@@ -197,7 +231,8 @@ impl Planning<'_, '_> {
 
 /// Whether a program returns the stored columns first.
 fn is_row(output: &[Scalar], stored: usize) -> bool {
-    let own = |(at, scalar): (usize, &Scalar)| matches!(scalar, Scalar::Column(number) if *number == at);
+    let own =
+        |(at, scalar): (usize, &Scalar)| matches!(scalar, Scalar::Column(number) if *number == at);
     output.len() >= stored && output.iter().take(stored).enumerate().all(own)
 }
 

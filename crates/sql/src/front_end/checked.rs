@@ -35,7 +35,10 @@ impl AnalyzerRule for CheckedArithmetic {
         let rewritten = plan.transform_up_with_subqueries(|plan| {
             let mut schema = merge_schema(&plan.inputs());
             if let LogicalPlan::TableScan(scan) = &plan {
-                let source = DFSchema::try_from_qualified_schema(scan.table_name.clone(), &scan.source.schema())?;
+                let source = DFSchema::try_from_qualified_schema(
+                    scan.table_name.clone(),
+                    &scan.source.schema(),
+                )?;
                 schema.merge(&source);
             }
             let names = NamePreserver::new(&plan);
@@ -73,32 +76,51 @@ impl TreeNodeRewriter for Rewriter<'_> {
                     Operator::Plus => &CHECKED[0],
                     Operator::Minus => &CHECKED[1],
                     Operator::Multiply => &CHECKED[2],
-                    _ => return Ok(Transformed::no(Expr::BinaryExpr(BinaryExpr { left, op, right }))),
+                    _ => {
+                        return Ok(Transformed::no(Expr::BinaryExpr(BinaryExpr {
+                            left,
+                            op,
+                            right,
+                        })));
+                    }
                 };
                 // A column of an outer query has no type here, and stays as it is.
-                let types = (left.get_type(self.schema).ok(), right.get_type(self.schema).ok());
+                let types = (
+                    left.get_type(self.schema).ok(),
+                    right.get_type(self.schema).ok(),
+                );
                 match types {
                     (Some(of), Some(other)) if of == other && of.is_signed_integer() => {
                         let args = vec![*left, *right];
                         let call = ScalarFunction::new_udf(Arc::clone(function), args);
                         Ok(Transformed::yes(Expr::ScalarFunction(call)))
                     }
-                    _ => Ok(Transformed::no(Expr::BinaryExpr(BinaryExpr { left, op, right }))),
+                    _ => Ok(Transformed::no(Expr::BinaryExpr(BinaryExpr {
+                        left,
+                        op,
+                        right,
+                    }))),
                 }
             }
             Expr::Cast(cast) if cast.field.data_type().is_signed_integer() => {
                 let from = cast.expr.get_type(self.schema).ok();
                 let rounds = from.is_some_and(|from| {
-                    matches!(from, DataType::Float32 | DataType::Float64 | DataType::Decimal128(..))
+                    matches!(
+                        from,
+                        DataType::Float32 | DataType::Float64 | DataType::Decimal128(..)
+                    )
                 });
                 // Rounded once: the rule may run again on its own result.
-                let is_rounded = matches!(&*cast.expr, Expr::ScalarFunction(call) if call.func == *ROUND);
+                let is_rounded =
+                    matches!(&*cast.expr, Expr::ScalarFunction(call) if call.func == *ROUND);
                 if !rounds || is_rounded {
                     return Ok(Transformed::no(Expr::Cast(cast)));
                 }
                 let call = ScalarFunction::new_udf(Arc::clone(&ROUND), vec![*cast.expr]);
                 let input = Box::new(Expr::ScalarFunction(call));
-                Ok(Transformed::yes(Expr::Cast(Cast::new_from_field(input, cast.field))))
+                Ok(Transformed::yes(Expr::Cast(Cast::new_from_field(
+                    input, cast.field,
+                ))))
             }
             other => Ok(Transformed::no(other)),
         }
@@ -113,16 +135,19 @@ static CHECKED: LazyLock<[Arc<ScalarUDF>; 3]> = LazyLock::new(|| {
     ]
     .map(|operator| Arc::new(ScalarUDF::from(Checked::new(operator))))
 });
-static ROUND: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| Arc::new(ScalarUDF::from(RoundToInteger::new())));
+static ROUND: LazyLock<Arc<ScalarUDF>> =
+    LazyLock::new(|| Arc::new(ScalarUDF::from(RoundToInteger::new())));
 
 /// The operator that a function stands for.
 pub(super) fn checked_operator(function: &ScalarUDF) -> Option<ArithmeticOperator> {
     let at = CHECKED.iter().position(|it| **it == *function)?;
-    Some([
-        ArithmeticOperator::Add,
-        ArithmeticOperator::Subtract,
-        ArithmeticOperator::Multiply,
-    ][at])
+    Some(
+        [
+            ArithmeticOperator::Add,
+            ArithmeticOperator::Subtract,
+            ArithmeticOperator::Multiply,
+        ][at],
+    )
 }
 
 /// An operator on whole numbers that fails on overflow.
@@ -235,9 +260,18 @@ impl ScalarUDFImpl for RoundToInteger {
 }
 
 /// A single value if all arguments were single values.
-pub(super) fn like_arguments(args: &[ColumnarValue], result: ArrayRef) -> PlanResult<ColumnarValue> {
-    if args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_))) && result.len() == 1 {
-        return Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&result, 0)?));
+pub(super) fn like_arguments(
+    args: &[ColumnarValue],
+    result: ArrayRef,
+) -> PlanResult<ColumnarValue> {
+    if args
+        .iter()
+        .all(|arg| matches!(arg, ColumnarValue::Scalar(_)))
+        && result.len() == 1
+    {
+        return Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(
+            &result, 0,
+        )?));
     }
     Ok(ColumnarValue::Array(result))
 }

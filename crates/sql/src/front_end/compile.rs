@@ -37,7 +37,9 @@ pub(super) fn select_program(plan: &LogicalPlan) -> SqlResult<Option<SelectProgr
         None => true,
         Some(access) => match &access.path {
             Path::Key(_) => true,
-            Path::Range { equal, .. } => !equal.is_empty() || parts.limit.is_some_and(|it| it <= 1000),
+            Path::Range { equal, .. } => {
+                !equal.is_empty() || parts.limit.is_some_and(|it| it <= 1000)
+            }
             // A view reads whole tables.
             Path::Full => false,
         },
@@ -65,7 +67,9 @@ pub(super) struct Compiled {
 /// As [`select_program`].
 pub(super) fn change_program(plan: &LogicalPlan) -> SqlResult<Option<Compiled>> {
     match parts_of(plan) {
-        Some(parts) if parts.skip == 0 && parts.limit.is_none() && parts.scan.is_some() => compile(&parts),
+        Some(parts) if parts.skip == 0 && parts.limit.is_none() && parts.scan.is_some() => {
+            compile(&parts)
+        }
         _ => Ok(None),
     }
 }
@@ -92,7 +96,9 @@ fn parts_of(plan: &LogicalPlan) -> Option<Parts<'_>> {
     }
     loop {
         match rest {
-            LogicalPlan::Projection(projection) if parts.output.is_none() && parts.filters.is_empty() => {
+            LogicalPlan::Projection(projection)
+                if parts.output.is_none() && parts.filters.is_empty() =>
+            {
                 parts.output = Some(&projection.expr);
                 rest = &projection.input;
             }
@@ -105,7 +111,9 @@ fn parts_of(plan: &LogicalPlan) -> Option<Parts<'_>> {
                 parts.scan = Some(scan);
                 return Some(parts);
             }
-            LogicalPlan::EmptyRelation(empty) if empty.produce_one_row && parts.filters.is_empty() => {
+            LogicalPlan::EmptyRelation(empty)
+                if empty.produce_one_row && parts.filters.is_empty() =>
+            {
                 return parts.output.is_some().then_some(parts);
             }
             _ => return None,
@@ -115,7 +123,11 @@ fn parts_of(plan: &LogicalPlan) -> Option<Parts<'_>> {
 
 fn compile(parts: &Parts<'_>) -> SqlResult<Option<Compiled>> {
     let expressions = parts.output.unwrap_or_default();
-    if expressions.iter().chain(parts.filters.iter().copied()).any(needs_rows) {
+    if expressions
+        .iter()
+        .chain(parts.filters.iter().copied())
+        .any(needs_rows)
+    {
         return Ok(None);
     }
     let Some(scan) = parts.scan else {
@@ -140,7 +152,9 @@ fn compile(parts: &Parts<'_>) -> SqlResult<Option<Compiled>> {
         }
         None => match &scan.projection {
             Some(columns) => columns.iter().map(|at| Scalar::Column(*at)).collect(),
-            None => (0..scan.source.schema().fields().len()).map(Scalar::Column).collect(),
+            None => (0..scan.source.schema().fields().len())
+                .map(Scalar::Column)
+                .collect(),
         },
     };
     // Each condition with the filter that it is made of.
@@ -163,8 +177,14 @@ fn compile(parts: &Parts<'_>) -> SqlResult<Option<Compiled>> {
             _ => false,
         }
     };
-    let filter = parts.filters.iter().enumerate().filter(|(at, _)| !is_met(*at));
-    let filter = filter.map(|(_, expr)| scope.scalar(expr)).collect::<SqlResult<Vec<_>>>()?;
+    let filter = parts
+        .filters
+        .iter()
+        .enumerate()
+        .filter(|(at, _)| !is_met(*at));
+    let filter = filter
+        .map(|(_, expr)| scope.scalar(expr))
+        .collect::<SqlResult<Vec<_>>>()?;
     Ok(Some(Compiled {
         access: Some(Access {
             relation: Arc::clone(&table.relation),

@@ -10,18 +10,20 @@ use datafusion::config::ConfigOptions;
 use datafusion::datasource::cte_worktable::CteWorkTable;
 use datafusion::datasource::provider_as_source;
 use datafusion::execution::SessionState;
-use datafusion::logical_expr::planner::{ContextProvider, ExprPlanner, RelationPlanner, TypePlanner};
+use datafusion::logical_expr::planner::{
+    ContextProvider, ExprPlanner, RelationPlanner, TypePlanner,
+};
 use datafusion::logical_expr::{
     AggregateUDF, Expr, HigherOrderUDF, ScalarUDF, TableSource, WindowUDF,
 };
 use datafusion::sql::planner::{NullOrdering, ParserOptions};
 use datafusion::sql::sqlparser::ast;
 
+use super::arrow_values::field;
 use super::ddl_types::sql_type_of_ast;
 use super::errors::external;
 use super::system_tables::{self, SystemTable};
 use super::tables::SqlTable;
-use super::arrow_values::field;
 use crate::catalogue::{Catalogue, Named, PUBLIC, Relation};
 use crate::error::{SqlError, SqlResult};
 use crate::sqlstate;
@@ -72,7 +74,9 @@ impl<'a, 'r> Binder<'a, 'r> {
             )
         };
         let mut reader = self.reader.borrow_mut();
-        let named = self.catalogue.named(&mut reader, schema.unwrap_or(PUBLIC), name)?;
+        let named = self
+            .catalogue
+            .named(&mut reader, schema.unwrap_or(PUBLIC), name)?;
         let id = match named.ok_or_else(unknown)? {
             Named::Table(id) => id,
             Named::Index(_) | Named::Sequence(_) => {
@@ -82,7 +86,10 @@ impl<'a, 'r> Binder<'a, 'r> {
                 ));
             }
         };
-        let found = self.catalogue.relation(&mut reader, id)?.ok_or_else(unknown)?;
+        let found = self
+            .catalogue
+            .relation(&mut reader, id)?
+            .ok_or_else(unknown)?;
         if found.row.marker.is_some() {
             return Err(SqlError::wait_for_table(id, name));
         }
@@ -117,7 +124,11 @@ impl ContextProvider for Binder<'_, '_> {
         self.table_source(&name).map_err(external)
     }
 
-    fn get_table_function_source(&self, name: &str, args: Vec<Expr>) -> PlanResult<Arc<dyn TableSource>> {
+    fn get_table_function_source(
+        &self,
+        name: &str,
+        args: Vec<Expr>,
+    ) -> PlanResult<Arc<dyn TableSource>> {
         let Some(function) = self.state.table_functions().get(name) else {
             return Err(external(SqlError::new(
                 sqlstate::UNDEFINED_FUNCTION,
@@ -128,15 +139,24 @@ impl ContextProvider for Binder<'_, '_> {
         // Constants like -1 and 1 + 2 become literals.
         let args = args.into_iter().map(|arg| {
             let physical = self.state.create_physical_expr(arg.clone(), &schema)?;
-            super::foreign::literal_of(&physical).map(|value| Expr::Literal(value, None)).or(Ok(arg))
+            super::foreign::literal_of(&physical)
+                .map(|value| Expr::Literal(value, None))
+                .or(Ok(arg))
         });
         let args = args.collect::<PlanResult<Vec<Expr>>>()?;
-        let provider = function.create_table_provider_with_args(TableFunctionArgs::new(&args, self.state))?;
+        let provider =
+            function.create_table_provider_with_args(TableFunctionArgs::new(&args, self.state))?;
         Ok(provider_as_source(provider))
     }
 
-    fn create_cte_work_table(&self, name: &str, schema: SchemaRef) -> PlanResult<Arc<dyn TableSource>> {
-        Ok(provider_as_source(Arc::new(CteWorkTable::new(name, schema))))
+    fn create_cte_work_table(
+        &self,
+        name: &str,
+        schema: SchemaRef,
+    ) -> PlanResult<Arc<dyn TableSource>> {
+        Ok(provider_as_source(Arc::new(CteWorkTable::new(
+            name, schema,
+        ))))
     }
 
     fn get_expr_planners(&self) -> &[Arc<dyn ExprPlanner>] {
@@ -182,7 +202,11 @@ impl ContextProvider for Binder<'_, '_> {
     }
 
     fn higher_order_function_names(&self) -> Vec<String> {
-        self.state.higher_order_functions().keys().cloned().collect()
+        self.state
+            .higher_order_functions()
+            .keys()
+            .cloned()
+            .collect()
     }
 
     fn udaf_names(&self) -> Vec<String> {

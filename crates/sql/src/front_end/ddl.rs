@@ -1,18 +1,18 @@
 //! Changes of the catalogue, as the engine's own commands.
 
 use datafusion::sql::sqlparser::ast::{
-    AlterColumnOperation, AlterTable, AlterTableOperation, ColumnDef, ColumnOption, CreateIndex as CreateIndexAst,
-    CreateTable as CreateTableAst, DataType, Expr, GeneratedAs, Ident, IndexColumn, ObjectName, ObjectType,
-    RenameTableNameKind, SequenceOptions, Statement, TableConstraint, Truncate, TruncateIdentityOption, UnaryOperator,
-    Value,
+    AlterColumnOperation, AlterTable, AlterTableOperation, ColumnDef, ColumnOption,
+    CreateIndex as CreateIndexAst, CreateTable as CreateTableAst, DataType, Expr, GeneratedAs,
+    Ident, IndexColumn, ObjectName, ObjectType, RenameTableNameKind, SequenceOptions, Statement,
+    TableConstraint, Truncate, TruncateIdentityOption, UnaryOperator, Value,
 };
 
 use super::ddl_types::sql_type_of_ast;
 use super::insert_statement::{identifier, table_name};
 use crate::catalogue::Identity;
 use crate::ddl::{
-    AlterOperation, ColumnDefinition, CreateIndex, CreateTable, DdlCommand, DefaultDefinition, KeyDefinition,
-    ObjectKind, QualifiedName, SequenceDefinition,
+    AlterOperation, ColumnDefinition, CreateIndex, CreateTable, DdlCommand, DefaultDefinition,
+    KeyDefinition, ObjectKind, QualifiedName, SequenceDefinition,
 };
 use crate::error::{SqlError, SqlResult};
 use crate::types::SqlType;
@@ -79,8 +79,14 @@ fn create_table(create: CreateTableAst) -> SqlResult<CreateTable> {
         (create.query.is_some(), "CREATE TABLE AS"),
         (create.like.is_some(), "CREATE TABLE LIKE"),
         (create.inherits.is_some(), "INHERITS"),
-        (create.partition_by.is_some() || create.partition_of.is_some(), "a partitioned table"),
-        (create.external || create.or_replace, "this form of CREATE TABLE"),
+        (
+            create.partition_by.is_some() || create.partition_of.is_some(),
+            "a partitioned table",
+        ),
+        (
+            create.external || create.or_replace,
+            "this form of CREATE TABLE",
+        ),
     ] {
         if is_there {
             return Err(SqlError::unsupported(what));
@@ -165,7 +171,9 @@ fn column_definition(
                 let options = sequence_options.unwrap_or_default();
                 defined.default = Some(DefaultDefinition::Sequence(sequence(&options)?));
             }
-            ColumnOption::Generated { .. } => return Err(SqlError::unsupported("a generated column")),
+            ColumnOption::Generated { .. } => {
+                return Err(SqlError::unsupported("a generated column"));
+            }
             other => return Err(SqlError::unsupported(format!("column option {other}"))),
         }
     }
@@ -189,7 +197,8 @@ fn column_type(data_type: &DataType) -> SqlResult<(SqlType, bool)> {
 }
 
 fn foreign_key() -> SqlError {
-    SqlError::unsupported("FOREIGN KEY").with_hint("Check in the application that the row referred to exists.")
+    SqlError::unsupported("FOREIGN KEY")
+        .with_hint("Check in the application that the row referred to exists.")
 }
 
 enum Constraint {
@@ -260,7 +269,10 @@ fn truncate_tables(truncate: Truncate) -> SqlResult<DdlCommand> {
     if truncate.partitions.is_some() {
         return Err(SqlError::unsupported("TRUNCATE of partitions"));
     }
-    let names = truncate.table_names.iter().map(|target| qualified(&target.name));
+    let names = truncate
+        .table_names
+        .iter()
+        .map(|target| qualified(&target.name));
     Ok(DdlCommand::Truncate {
         names: names.collect::<SqlResult<Vec<_>>>()?,
         restart_identity: matches!(truncate.identity, Some(TruncateIdentityOption::Restart)),
@@ -298,7 +310,11 @@ fn alter_operation(operation: AlterTableOperation) -> SqlResult<Vec<AlterOperati
                 if_not_exists,
             }];
             all.extend(keys.into_iter().map(AlterOperation::AddKey));
-            all.extend(checks.into_iter().map(|(name, text)| AlterOperation::AddCheck(name, text)));
+            all.extend(
+                checks
+                    .into_iter()
+                    .map(|(name, text)| AlterOperation::AddCheck(name, text)),
+            );
             return Ok(all);
         }
         AlterTableOperation::RenameTable {
@@ -311,7 +327,9 @@ fn alter_operation(operation: AlterTableOperation) -> SqlResult<Vec<AlterOperati
             from: column(&old_column_name),
             to: column(&new_column_name),
         },
-        AlterTableOperation::DropConstraint { if_exists, name, .. } => AlterOperation::DropConstraint {
+        AlterTableOperation::DropConstraint {
+            if_exists, name, ..
+        } => AlterOperation::DropConstraint {
             name: column(&name),
             if_exists,
         },
@@ -341,7 +359,10 @@ fn alter_operation(operation: AlterTableOperation) -> SqlResult<Vec<AlterOperati
         other => {
             let text = other.to_string();
             let words: Vec<&str> = text.split_whitespace().take(2).collect();
-            return Err(SqlError::unsupported(format!("ALTER TABLE {}", words.join(" "))));
+            return Err(SqlError::unsupported(format!(
+                "ALTER TABLE {}",
+                words.join(" ")
+            )));
         }
     }])
 }
@@ -357,7 +378,9 @@ fn sequence(options: &[SequenceOptions]) -> SqlResult<SequenceDefinition> {
             SequenceOptions::StartWith(value, _) => defined.start = Some(number(value)?),
             SequenceOptions::Cycle(no_cycle) => defined.cycle = !no_cycle,
             // Numbers are reserved in blocks whatever it says.
-            SequenceOptions::MinValue(None) | SequenceOptions::MaxValue(None) | SequenceOptions::Cache(_) => {}
+            SequenceOptions::MinValue(None)
+            | SequenceOptions::MaxValue(None)
+            | SequenceOptions::Cache(_) => {}
         }
     }
     if defined.increment == 0 {

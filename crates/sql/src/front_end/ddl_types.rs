@@ -24,16 +24,18 @@ pub(super) fn sql_type_of_ast(data_type: &DataType) -> SqlResult<SqlType> {
         DataType::Float(_) => SqlType::Float8,
         DataType::Numeric(info) | DataType::Decimal(info) | DataType::Dec(info) => numeric(info)?,
         DataType::Text => SqlType::Text,
-        DataType::Varchar(length) | DataType::CharacterVarying(length) | DataType::CharVarying(length) => {
-            SqlType::Varchar {
-                limit: characters(length.as_ref())?.unwrap_or(0),
-            }
-        }
+        DataType::Varchar(length)
+        | DataType::CharacterVarying(length)
+        | DataType::CharVarying(length) => SqlType::Varchar {
+            limit: characters(length.as_ref())?.unwrap_or(0),
+        },
         DataType::Char(length) | DataType::Character(length) => SqlType::Char {
             length: characters(length.as_ref())?.unwrap_or(1),
         },
         DataType::Date => SqlType::Date,
-        DataType::Timestamp(_, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => SqlType::Timestamp,
+        DataType::Timestamp(_, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => {
+            SqlType::Timestamp
+        }
         DataType::Timestamp(_, _) => SqlType::Timestamptz,
         DataType::Uuid => SqlType::Uuid,
         DataType::Bytea => SqlType::Bytea,
@@ -81,7 +83,10 @@ fn numeric(info: &ExactNumberInfo) -> SqlResult<SqlType> {
     if !scales.contains(&scale) {
         return Err(SqlError::new(
             sqlstate::INVALID_PARAMETER_VALUE,
-            format!("NUMERIC scale {scale} must be between 0 and {}", scales.end()),
+            format!(
+                "NUMERIC scale {scale} must be between 0 and {}",
+                scales.end()
+            ),
         ));
     }
     Ok(SqlType::Numeric {

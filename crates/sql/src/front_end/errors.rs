@@ -16,7 +16,9 @@ pub(super) fn sql_error(error: DataFusionError) -> SqlError {
             Ok(own) => *own,
             Err(other) => SqlError::new(sqlstate::INTERNAL_ERROR, other.to_string()),
         },
-        DataFusionError::Context(_, inner) | DataFusionError::Diagnostic(_, inner) => sql_error(*inner),
+        DataFusionError::Context(_, inner) | DataFusionError::Diagnostic(_, inner) => {
+            sql_error(*inner)
+        }
         DataFusionError::Shared(inner) => match Arc::try_unwrap(inner) {
             Ok(inner) => sql_error(inner),
             Err(shared) => shared_error(&shared),
@@ -38,7 +40,10 @@ pub(super) fn sql_error(error: DataFusionError) -> SqlError {
             Some(first) => sql_error(first),
             None => SqlError::new(sqlstate::INTERNAL_ERROR, "several errors"),
         },
-        other => SqlError::new(sqlstate::INTERNAL_ERROR, first_line(&other.strip_backtrace())),
+        other => SqlError::new(
+            sqlstate::INTERNAL_ERROR,
+            first_line(&other.strip_backtrace()),
+        ),
     }
 }
 
@@ -54,7 +59,9 @@ fn shared_error(error: &DataFusionError) -> SqlError {
             Some(own) => own.clone(),
             None => SqlError::new(sqlstate::INTERNAL_ERROR, inner.to_string()),
         },
-        DataFusionError::Context(_, inner) | DataFusionError::Diagnostic(_, inner) => shared_error(inner),
+        DataFusionError::Context(_, inner) | DataFusionError::Diagnostic(_, inner) => {
+            shared_error(inner)
+        }
         DataFusionError::Shared(inner) => shared_error(inner),
         other => {
             let message = other.strip_backtrace();
@@ -95,7 +102,11 @@ fn plan_state(message: &str) -> &'static str {
         sqlstate::GROUPING_ERROR
     } else if has("mbiguous") {
         sqlstate::AMBIGUOUS_COLUMN
-    } else if has("Cannot infer common") || has("Cannot coerce") || has("not valid") || has("Conflicting types") {
+    } else if has("Cannot infer common")
+        || has("Cannot coerce")
+        || has("not valid")
+        || has("Conflicting types")
+    {
         sqlstate::DATATYPE_MISMATCH
     } else {
         sqlstate::SYNTAX_ERROR
@@ -107,7 +118,11 @@ fn execution_state(message: &str) -> &'static str {
     let has = |part: &str| message.contains(part);
     if has("ivide by zero") || has("ivision by zero") {
         sqlstate::DIVISION_BY_ZERO
-    } else if has("verflow") || has("out of range") || has("too large to store") || has("Can't cast value") {
+    } else if has("verflow")
+        || has("out of range")
+        || has("too large to store")
+        || has("Can't cast value")
+    {
         sqlstate::NUMERIC_VALUE_OUT_OF_RANGE
     } else if has("Error parsing timestamp") || has("Error parsing date") || has("Parser error") {
         sqlstate::INVALID_DATETIME_FORMAT
@@ -123,9 +138,10 @@ fn execution_state(message: &str) -> &'static str {
 /// The error of a text that is no statement.
 pub(super) fn parser_error(error: &ParserError) -> SqlError {
     match error {
-        ParserError::RecursionLimitExceeded => {
-            SqlError::new(sqlstate::STATEMENT_TOO_COMPLEX, "the statement is nested too deeply")
-        }
+        ParserError::RecursionLimitExceeded => SqlError::new(
+            sqlstate::STATEMENT_TOO_COMPLEX,
+            "the statement is nested too deeply",
+        ),
         ParserError::TokenizerError(message) | ParserError::ParserError(message) => {
             SqlError::syntax(format!("syntax error: {message}"))
         }
@@ -139,7 +155,10 @@ fn schema_error(error: &SchemaError) -> SqlError {
                 Some(relation) => format!("{}.{}", relation.table(), field.name),
                 None => format!("\"{}\"", field.name),
             };
-            SqlError::new(sqlstate::UNDEFINED_COLUMN, format!("column {name} does not exist"))
+            SqlError::new(
+                sqlstate::UNDEFINED_COLUMN,
+                format!("column {name} does not exist"),
+            )
         }
         SchemaError::AmbiguousReference { field } => SqlError::new(
             sqlstate::AMBIGUOUS_COLUMN,

@@ -33,7 +33,11 @@ impl Columns {
     /// 42701 if two have one name.
     pub(super) fn of_schema(schema: &Schema) -> SqlResult<Self> {
         Ok(Self {
-            types: schema.fields().iter().map(|field| field_type(field)).collect(),
+            types: schema
+                .fields()
+                .iter()
+                .map(|field| field_type(field))
+                .collect(),
             schema: DFSchema::try_from(schema.clone()).map_err(sql_error)?,
         })
     }
@@ -155,7 +159,12 @@ impl Columns {
         Ok(are_uuids || plain(left) && plain(right))
     }
 
-    fn compare(&self, operator: CompareOperator, left: &Expr, right: &Expr) -> SqlResult<Option<Scalar>> {
+    fn compare(
+        &self,
+        operator: CompareOperator,
+        left: &Expr,
+        right: &Expr,
+    ) -> SqlResult<Option<Scalar>> {
         if !self.are_comparable(left, right)? {
             return Ok(None);
         }
@@ -171,8 +180,18 @@ impl Columns {
             return self.compare(operator, left, right);
         }
         let arithmetic = match binary.op {
-            Operator::And => return Ok(Some(Scalar::And(vec![self.convert(left)?, self.convert(right)?]))),
-            Operator::Or => return Ok(Some(Scalar::Or(vec![self.convert(left)?, self.convert(right)?]))),
+            Operator::And => {
+                return Ok(Some(Scalar::And(vec![
+                    self.convert(left)?,
+                    self.convert(right)?,
+                ])));
+            }
+            Operator::Or => {
+                return Ok(Some(Scalar::Or(vec![
+                    self.convert(left)?,
+                    self.convert(right)?,
+                ])));
+            }
             Operator::Plus => ArithmeticOperator::Add,
             Operator::Minus => ArithmeticOperator::Subtract,
             Operator::Multiply => ArithmeticOperator::Multiply,
@@ -182,7 +201,10 @@ impl Columns {
         };
         let (left_type, right_type) = (self.arrow_type_of(left)?, self.arrow_type_of(right)?);
         let of = self.type_of(&Expr::BinaryExpr(binary.clone()))?;
-        let divides = matches!(arithmetic, ArithmeticOperator::Divide | ArithmeticOperator::Modulo);
+        let divides = matches!(
+            arithmetic,
+            ArithmeticOperator::Divide | ArithmeticOperator::Modulo
+        );
         let known = match (&left_type, &right_type) {
             (DataType::Decimal128(..), DataType::Decimal128(..)) => !divides,
             _ => {
@@ -202,7 +224,9 @@ impl Columns {
 
     fn cast(&self, cast: &Cast) -> SqlResult<Option<Scalar>> {
         let (from, to) = (self.type_of(&cast.expr)?, field_type(&cast.field));
-        let is_number = |of: SqlType| of.is_integer() || matches!(of, SqlType::Numeric { .. } | SqlType::Float8);
+        let is_number = |of: SqlType| {
+            of.is_integer() || matches!(of, SqlType::Numeric { .. } | SqlType::Float8)
+        };
         // Numbers of a table and those of literals alike: a uuid is none.
         if is_number(from) && is_number(to) && arrow_type(from) == self.arrow_type_of(&cast.expr)? {
             let to_number = !matches!((from, to), (SqlType::Float8, SqlType::Numeric { .. }));
@@ -213,8 +237,12 @@ impl Columns {
                 }));
             }
         }
-        let is_plain_text = |of: SqlType| matches!(of, SqlType::Text | SqlType::Varchar { .. } | SqlType::Name);
-        if is_plain_text(from) && is_plain_text(to) && self.arrow_type_of(&cast.expr)? == DataType::Utf8 {
+        let is_plain_text =
+            |of: SqlType| matches!(of, SqlType::Text | SqlType::Varchar { .. } | SqlType::Name);
+        if is_plain_text(from)
+            && is_plain_text(to)
+            && self.arrow_type_of(&cast.expr)? == DataType::Utf8
+        {
             return self.convert(&cast.expr).map(Some);
         }
         Ok(None)
@@ -227,7 +255,11 @@ impl Columns {
             return Ok(None);
         };
         let both = Scalar::And(vec![low, high]);
-        Ok(Some(if between.negated { Scalar::Not(Box::new(both)) } else { both }))
+        Ok(Some(if between.negated {
+            Scalar::Not(Box::new(both))
+        } else {
+            both
+        }))
     }
 
     fn in_list(&self, list: &InList) -> SqlResult<Option<Scalar>> {
@@ -239,7 +271,11 @@ impl Columns {
             }
         }
         let any = Scalar::Or(any);
-        Ok(Some(if list.negated { Scalar::Not(Box::new(any)) } else { any }))
+        Ok(Some(if list.negated {
+            Scalar::Not(Box::new(any))
+        } else {
+            any
+        }))
     }
 
     /// The conditions on single columns that follow from a filter; `None` if it is no expression of one row.
@@ -255,7 +291,11 @@ impl Columns {
 
     fn collect_conditions(&self, filter: &Expr, into: &mut Vec<Condition>) {
         match filter {
-            Expr::BinaryExpr(BinaryExpr { left, op: Operator::And, right }) => {
+            Expr::BinaryExpr(BinaryExpr {
+                left,
+                op: Operator::And,
+                right,
+            }) => {
                 self.collect_conditions(left, into);
                 self.collect_conditions(right, into);
             }
@@ -265,7 +305,9 @@ impl Columns {
                 };
                 if let Some(condition) = self.column_condition(left, operator, right) {
                     into.push(condition);
-                } else if let Some(condition) = self.column_condition(right, operator.exchanged(), left) {
+                } else if let Some(condition) =
+                    self.column_condition(right, operator.exchanged(), left)
+                {
                     into.push(condition);
                 }
             }
@@ -282,7 +324,12 @@ impl Columns {
     }
 
     /// `column operator value`, where the value is the same for all rows.
-    fn column_condition(&self, column: &Expr, operator: CompareOperator, value: &Expr) -> Option<Condition> {
+    fn column_condition(
+        &self,
+        column: &Expr,
+        operator: CompareOperator,
+        value: &Expr,
+    ) -> Option<Condition> {
         let is_constant = !value.any_column_refs() && !value.is_volatile();
         if operator == CompareOperator::NotEqual || !is_constant {
             return None;
@@ -333,7 +380,10 @@ fn parameter(placeholder: &Placeholder) -> SqlResult<Scalar> {
     if placeholder.id == NOW {
         return Ok(Scalar::Now);
     }
-    let number = placeholder.id.strip_prefix('$').and_then(|it| it.parse::<usize>().ok());
+    let number = placeholder
+        .id
+        .strip_prefix('$')
+        .and_then(|it| it.parse::<usize>().ok());
     match number.and_then(|it| it.checked_sub(1)) {
         Some(at) => Ok(Scalar::Parameter(at)),
         None => Err(SqlError::new(
@@ -346,9 +396,9 @@ fn parameter(placeholder: &Placeholder) -> SqlResult<Scalar> {
 /// The expression with columns by their names alone.
 fn without_qualifiers(expr: &Expr) -> SqlResult<Expr> {
     let stripped = expr.clone().transform(|expr| match expr {
-        Expr::Column(column) if column.relation.is_some() => {
-            Ok(Transformed::yes(Expr::Column(Column::new_unqualified(column.name))))
-        }
+        Expr::Column(column) if column.relation.is_some() => Ok(Transformed::yes(Expr::Column(
+            Column::new_unqualified(column.name),
+        ))),
         other => Ok(Transformed::no(other)),
     });
     stripped.map(|it| it.data).map_err(sql_error)

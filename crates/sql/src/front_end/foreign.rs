@@ -48,7 +48,9 @@ impl ForeignScalar {
     /// 0A000 if it needs more than one row; those of the planner.
     pub(super) fn new(expr: &Expr, columns: &Columns) -> SqlResult<Self> {
         if needs_rows(expr) {
-            return Err(SqlError::unsupported("an expression over several rows in this place"));
+            return Err(SqlError::unsupported(
+                "an expression over several rows in this place",
+            ));
         }
         let (mut inputs, mut fields) = (Vec::new(), Vec::new());
         for column in expr.column_refs() {
@@ -62,11 +64,19 @@ impl ForeignScalar {
                 Some(known) => field_type(known),
                 None => SqlType::Text,
             };
-            let number = placeholder.id[1..].parse::<usize>().ok().and_then(|it| it.checked_sub(1));
+            let number = placeholder.id[1..]
+                .parse::<usize>()
+                .ok()
+                .and_then(|it| it.checked_sub(1));
             inputs.push(match number {
                 Some(at) => Input::Parameter(at),
                 None if placeholder.id == NOW => Input::Now,
-                None => return Err(SqlError::unsupported(format!("parameter {}", placeholder.id))),
+                None => {
+                    return Err(SqlError::unsupported(format!(
+                        "parameter {}",
+                        placeholder.id
+                    )));
+                }
             });
             // No column of a table has such a name.
             fields.push(field(&column_of(&placeholder.id), of, true));
@@ -98,7 +108,9 @@ impl ForeignScalar {
             physical,
             inputs,
             schema,
-            of: columns.sql_type(expr).unwrap_or_else(|_| sql_type_of(&result)),
+            of: columns
+                .sql_type(expr)
+                .unwrap_or_else(|_| sql_type_of(&result)),
         })
     }
 }

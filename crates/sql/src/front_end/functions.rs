@@ -18,7 +18,8 @@ use crate::error::SqlResult;
 use crate::types::SqlType;
 
 /// What `version()` answers.
-pub(crate) const VERSION: &str = concat!("PostgreSQL 15.0 (Namiki ", env!("CARGO_PKG_VERSION"), ")");
+pub(crate) const VERSION: &str =
+    concat!("PostgreSQL 15.0 (Namiki ", env!("CARGO_PKG_VERSION"), ")");
 
 /// All functions of ours.
 pub(super) fn all(sequences: &Arc<Sequences>) -> Vec<Arc<ScalarUDF>> {
@@ -41,7 +42,9 @@ pub(super) fn all(sequences: &Arc<Sequences>) -> Vec<Arc<ScalarUDF>> {
     ] {
         functions.push(simple(name, of, Some(0), |_| Answer::Null));
     }
-    functions.push(simple("current_schemas", SqlType::Text, Some(1), |_| Answer::Null));
+    functions.push(simple("current_schemas", SqlType::Text, Some(1), |_| {
+        Answer::Null
+    }));
     for (name, of, arguments, answer) in simple_functions() {
         functions.push(simple(name, of, arguments, answer));
     }
@@ -75,47 +78,95 @@ fn argument(arguments: &[Option<String>], at: usize) -> Option<&str> {
 /// allowed, and has no name.
 fn simple_functions() -> Vec<SimpleFunction> {
     vec![
-        ("version", SqlType::Text, Some(0), |_| Answer::Text(VERSION.to_owned())),
-        ("current_schema", SqlType::Text, Some(0), |_| Answer::Text("public".to_owned())),
-        ("pg_backend_pid", SqlType::Int4, Some(0), |_| Answer::Number(std::process::id().into())),
-        ("pg_is_in_recovery", SqlType::Bool, Some(0), |_| Answer::Bool(false)),
+        ("version", SqlType::Text, Some(0), |_| {
+            Answer::Text(VERSION.to_owned())
+        }),
+        ("current_schema", SqlType::Text, Some(0), |_| {
+            Answer::Text("public".to_owned())
+        }),
+        ("pg_backend_pid", SqlType::Int4, Some(0), |_| {
+            Answer::Number(std::process::id().into())
+        }),
+        ("pg_is_in_recovery", SqlType::Bool, Some(0), |_| {
+            Answer::Bool(false)
+        }),
         ("txid_current", SqlType::Int8, Some(0), |_| Answer::Null),
-        ("pg_table_is_visible", SqlType::Bool, None, |_| Answer::Bool(true)),
-        ("pg_type_is_visible", SqlType::Bool, None, |_| Answer::Bool(true)),
-        ("pg_function_is_visible", SqlType::Bool, None, |_| Answer::Bool(true)),
-        ("has_table_privilege", SqlType::Bool, None, |_| Answer::Bool(true)),
-        ("has_schema_privilege", SqlType::Bool, None, |_| Answer::Bool(true)),
-        ("has_database_privilege", SqlType::Bool, None, |_| Answer::Bool(true)),
-        ("pg_get_userbyid", SqlType::Text, None, |_| Answer::Text("namiki".to_owned())),
-        ("pg_encoding_to_char", SqlType::Text, None, |_| Answer::Text("UTF8".to_owned())),
+        ("pg_table_is_visible", SqlType::Bool, None, |_| {
+            Answer::Bool(true)
+        }),
+        ("pg_type_is_visible", SqlType::Bool, None, |_| {
+            Answer::Bool(true)
+        }),
+        ("pg_function_is_visible", SqlType::Bool, None, |_| {
+            Answer::Bool(true)
+        }),
+        ("has_table_privilege", SqlType::Bool, None, |_| {
+            Answer::Bool(true)
+        }),
+        ("has_schema_privilege", SqlType::Bool, None, |_| {
+            Answer::Bool(true)
+        }),
+        ("has_database_privilege", SqlType::Bool, None, |_| {
+            Answer::Bool(true)
+        }),
+        ("pg_get_userbyid", SqlType::Text, None, |_| {
+            Answer::Text("namiki".to_owned())
+        }),
+        ("pg_encoding_to_char", SqlType::Text, None, |_| {
+            Answer::Text("UTF8".to_owned())
+        }),
         ("obj_description", SqlType::Text, None, |_| Answer::Null),
         ("col_description", SqlType::Text, None, |_| Answer::Null),
         ("shobj_description", SqlType::Text, None, |_| Answer::Null),
-        ("pg_get_statisticsobjdef_columns", SqlType::Text, None, |_| Answer::Null),
-        ("pg_relation_is_publishable", SqlType::Bool, None, |_| Answer::Bool(false)),
+        (
+            "pg_get_statisticsobjdef_columns",
+            SqlType::Text,
+            None,
+            |_| Answer::Null,
+        ),
+        ("pg_relation_is_publishable", SqlType::Bool, None, |_| {
+            Answer::Bool(false)
+        }),
         ("pg_get_partkeydef", SqlType::Text, None, |_| Answer::Null),
         ("pg_table_size", SqlType::Int8, None, |_| Answer::Null),
-        ("pg_total_relation_size", SqlType::Int8, None, |_| Answer::Null),
+        ("pg_total_relation_size", SqlType::Int8, None, |_| {
+            Answer::Null
+        }),
         ("to_regtype", SqlType::Oid, Some(1), |arguments| {
             let name = argument(arguments, 0).unwrap_or_default().to_lowercase();
             let types = super::system_rows::TYPES;
-            let found = types.iter().find(|(of, short, _, _)| *short == name || of.name() == name);
+            let found = types
+                .iter()
+                .find(|(of, short, _, _)| *short == name || of.name() == name);
             found.map_or(Answer::Null, |(of, ..)| Answer::Number(of.oid().into()))
         }),
-        ("pg_size_pretty", SqlType::Text, None, |arguments| {
-            match argument(arguments, 0) {
+        (
+            "pg_size_pretty",
+            SqlType::Text,
+            None,
+            |arguments| match argument(arguments, 0) {
                 Some(bytes) => Answer::Text(format!("{bytes} bytes")),
                 None => Answer::Null,
-            }
-        }),
-        ("pg_get_expr", SqlType::Text, None, |arguments| match argument(arguments, 0) {
-            Some(text) => Answer::Text(text.to_owned()),
-            None => Answer::Null,
-        }),
-        ("quote_ident", SqlType::Text, Some(1), |arguments| match argument(arguments, 0) {
-            Some(name) => Answer::Text(quoted(name)),
-            None => Answer::Null,
-        }),
+            },
+        ),
+        (
+            "pg_get_expr",
+            SqlType::Text,
+            None,
+            |arguments| match argument(arguments, 0) {
+                Some(text) => Answer::Text(text.to_owned()),
+                None => Answer::Null,
+            },
+        ),
+        (
+            "quote_ident",
+            SqlType::Text,
+            Some(1),
+            |arguments| match argument(arguments, 0) {
+                Some(name) => Answer::Text(quoted(name)),
+                None => Answer::Null,
+            },
+        ),
         ("format_type", SqlType::Text, Some(2), |arguments| {
             let number = |at| argument(arguments, at).and_then(|it| it.parse::<i64>().ok());
             match number(0) {
@@ -133,7 +184,10 @@ fn simple_functions() -> Vec<SimpleFunction> {
 /// A name in quotation marks, unless it needs none.
 pub(crate) fn quoted(name: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
-    let begins = name.bytes().next().is_some_and(|byte| !byte.is_ascii_digit());
+    let begins = name
+        .bytes()
+        .next()
+        .is_some_and(|byte| !byte.is_ascii_digit());
     if begins && name.bytes().all(plain) {
         return name.to_owned();
     }
@@ -156,7 +210,12 @@ fn format_type(oid: i64, modifier: i64) -> String {
     }
 }
 
-fn simple(name: &'static str, of: SqlType, arguments: Option<usize>, compute: Compute) -> Arc<ScalarUDF> {
+fn simple(
+    name: &'static str,
+    of: SqlType,
+    arguments: Option<usize>,
+    compute: Compute,
+) -> Arc<ScalarUDF> {
     let volatility = Volatility::Stable;
     let signature = match arguments {
         Some(0) => Signature::nullary(volatility),
@@ -208,8 +267,16 @@ impl ScalarUDFImpl for Simple {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> PlanResult<ColumnarValue> {
-        let rows = if args.args.is_empty() { 1 } else { args.number_rows };
-        let arrays = args.args.iter().map(|arg| arg.to_array(rows)).collect::<PlanResult<Vec<ArrayRef>>>()?;
+        let rows = if args.args.is_empty() {
+            1
+        } else {
+            args.number_rows
+        };
+        let arrays = args
+            .args
+            .iter()
+            .map(|arg| arg.to_array(rows))
+            .collect::<PlanResult<Vec<ArrayRef>>>()?;
         let mut texts: Vec<ArrayRef> = Vec::with_capacity(arrays.len());
         for array in &arrays {
             // Names of objects, numbers and the like all have texts.
@@ -221,7 +288,8 @@ impl ScalarUDFImpl for Simple {
                 .iter()
                 .map(|array| {
                     let array = array.as_string::<i32>();
-                    datafusion::arrow::array::Array::is_valid(array, row).then(|| array.value(row).to_owned())
+                    datafusion::arrow::array::Array::is_valid(array, row)
+                        .then(|| array.value(row).to_owned())
                 })
                 .collect();
             answers.push((self.compute)(&arguments));
@@ -233,9 +301,12 @@ impl ScalarUDFImpl for Simple {
             Answer::Text(text) => Some(text.clone()),
         });
         let array: ArrayRef = Arc::new(texts.collect::<StringArray>());
-        let array = datafusion::arrow::compute::cast(&array, &super::arrow_values::arrow_type(self.of))?;
+        let array =
+            datafusion::arrow::compute::cast(&array, &super::arrow_values::arrow_type(self.of))?;
         if args.args.is_empty() {
-            return Ok(ColumnarValue::Scalar(datafusion::scalar::ScalarValue::try_from_array(&array, 0)?));
+            return Ok(ColumnarValue::Scalar(
+                datafusion::scalar::ScalarValue::try_from_array(&array, 0)?,
+            ));
         }
         if rows == 1 {
             return like_arguments(&args.args, array);
@@ -249,7 +320,11 @@ const SETVAL_OF: &str = "setval_of";
 
 /// The same function of a sequence's number instead of its name.
 pub(super) fn by_number(name: &str, state: &SessionState) -> PlanResult<Arc<ScalarUDF>> {
-    let name = if name == "nextval" { NEXTVAL_OF } else { SETVAL_OF };
+    let name = if name == "nextval" {
+        NEXTVAL_OF
+    } else {
+        SETVAL_OF
+    };
     let found = state.scalar_functions().get(name).cloned();
     found.ok_or_else(|| plan_datafusion_err!("there is no function {name}"))
 }
@@ -282,7 +357,11 @@ impl SequenceFunction {
         match &first {
             Err(error) if error.sequence_to_refill().is_some() => {
                 match self.sequences.refill_blocking(id) {
-                    Err(error) if matches!(error.core(), Some(namiki::Error::NestedTransaction)) => first,
+                    Err(error)
+                        if matches!(error.core(), Some(namiki::Error::NestedTransaction)) =>
+                    {
+                        first
+                    }
                     Err(error) => Err(error),
                     Ok(()) => self.sequences.next(id),
                 }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use datafusion::logical_expr::{Expr as PlanExpr, ExprSchemable, LogicalPlan, LogicalPlanBuilder};
 use datafusion::sql::sqlparser::ast::{
-    AssignmentTarget, Assignment, ConflictTarget, Expr, Ident, Insert, ObjectName, OnConflictAction, OnInsert, Query, SetExpr,
-    TableObject, UnaryOperator, Value, ValueWithSpan,
+    Assignment, AssignmentTarget, ConflictTarget, Expr, Ident, Insert, ObjectName,
+    OnConflictAction, OnInsert, Query, SetExpr, TableObject, UnaryOperator, Value, ValueWithSpan,
 };
 use namiki_data::columns::Datum;
 
@@ -15,9 +15,7 @@ use super::errors::sql_error;
 use super::output_columns::OutputColumn;
 use super::planned::{Body, Plan};
 use super::planner::Planning;
-use crate::change::{
-    Arbiter, ConflictAction, InsertProgram, InsertValue, OnConflict, Target,
-};
+use crate::change::{Arbiter, ConflictAction, InsertProgram, InsertValue, OnConflict, Target};
 use crate::error::{SqlError, SqlResult};
 use crate::program::{Scalar, cast};
 use crate::sqlstate;
@@ -28,7 +26,12 @@ use crate::types::{SqlType, TimeZone, from_text, parse_numeric};
 /// # Errors
 /// 42601 for a name of more than three parts.
 pub(super) fn table_name(name: &ObjectName) -> SqlResult<(Option<String>, String)> {
-    let parts: Vec<String> = name.0.iter().filter_map(|part| part.as_ident()).map(identifier).collect();
+    let parts: Vec<String> = name
+        .0
+        .iter()
+        .filter_map(|part| part.as_ident())
+        .map(identifier)
+        .collect();
     match parts.as_slice() {
         [table] => Ok((None, table.clone())),
         [schema, table] | [_, schema, table] => Ok((Some(schema.clone()), table.clone())),
@@ -63,7 +66,12 @@ pub(super) fn parameter_number(expr: &Expr) -> Option<usize> {
         Expr::Value(ValueWithSpan {
             value: Value::Placeholder(name),
             ..
-        }) => name.strip_prefix('$')?.parse::<usize>().ok()?.checked_sub(1).filter(|it| *it < 65_535),
+        }) => name
+            .strip_prefix('$')?
+            .parse::<usize>()
+            .ok()?
+            .checked_sub(1)
+            .filter(|it| *it < 65_535),
         Expr::Nested(inner) => parameter_number(inner),
         _ => None,
     }
@@ -85,7 +93,12 @@ impl Planning<'_, '_> {
     ///
     /// # Errors
     /// Those of the expression.
-    pub(super) fn insert_scalar(&mut self, expr: Expr, of: SqlType, scope: &Scope) -> SqlResult<Scalar> {
+    pub(super) fn insert_scalar(
+        &mut self,
+        expr: Expr,
+        of: SqlType,
+        scope: &Scope,
+    ) -> SqlResult<Scalar> {
         self.assign_parameter(&expr, of);
         if let Some(number) = parameter_number(&expr)
             && self.parameters.types[number] == Some(of)
@@ -99,21 +112,36 @@ impl Planning<'_, '_> {
         Ok(self.bind_scalar(expr, scope, Some(of))?.0)
     }
 
-    pub(super) fn insert(&mut self, insert: Insert) -> SqlResult<(Option<Vec<OutputColumn>>, Body)> {
+    pub(super) fn insert(
+        &mut self,
+        insert: Insert,
+    ) -> SqlResult<(Option<Vec<OutputColumn>>, Body)> {
         let TableObject::TableName(name) = &insert.table else {
-            return Err(SqlError::unsupported("INSERT into something that is no table"));
+            return Err(SqlError::unsupported(
+                "INSERT into something that is no table",
+            ));
         };
-        if insert.or.is_some() || insert.overwrite || insert.replace_into || !insert.assignments.is_empty() {
+        if insert.or.is_some()
+            || insert.overwrite
+            || insert.replace_into
+            || !insert.assignments.is_empty()
+        {
             return Err(SqlError::unsupported("this form of INSERT"));
         }
         let (schema, table) = table_name(name)?;
         let relation = self.binder.relation(schema.as_deref(), &table)?;
         let target = self.target(&relation)?;
-        let alias = insert.table_alias.as_ref().map_or_else(|| table.clone(), |it| identifier(&it.alias));
+        let alias = insert
+            .table_alias
+            .as_ref()
+            .map_or_else(|| table.clone(), |it| identifier(&it.alias));
         let mut columns = Vec::new();
         for column in &insert.columns {
             let (_, name) = table_name(column)?;
-            let at = relation.row.column(&name).ok_or_else(|| no_column(&name, &table))?;
+            let at = relation
+                .row
+                .column(&name)
+                .ok_or_else(|| no_column(&name, &table))?;
             if columns.contains(&at) {
                 return Err(SqlError::new(
                     sqlstate::DUPLICATE_COLUMN,
@@ -134,7 +162,9 @@ impl Planning<'_, '_> {
         };
         let on_conflict = match insert.on {
             None => None,
-            Some(OnInsert::OnConflict(on)) => Some(self.on_conflict(on.conflict_target, on.action, &target, &alias)?),
+            Some(OnInsert::OnConflict(on)) => {
+                Some(self.on_conflict(on.conflict_target, on.action, &target, &alias)?)
+            }
             Some(_) => return Err(SqlError::unsupported("ON DUPLICATE KEY UPDATE")),
         };
         let (output, returning) = self.returning(insert.returning, &target, &alias)?;
@@ -157,13 +187,16 @@ impl Planning<'_, '_> {
     ) -> SqlResult<(Vec<Vec<InsertValue>>, Option<Plan>)> {
         let too_many = |given: usize, columns: &[usize]| {
             if given > columns.len() {
-                Some(SqlError::syntax("INSERT has more expressions than target columns"))
+                Some(SqlError::syntax(
+                    "INSERT has more expressions than target columns",
+                ))
             } else {
                 None
             }
         };
         let relation = &target.relation;
-        let is_plain = query.with.is_none() && query.order_by.is_none() && query.limit_clause.is_none();
+        let is_plain =
+            query.with.is_none() && query.order_by.is_none() && query.limit_clause.is_none();
         let is_values = is_plain && matches!(&*query.body, SetExpr::Values(_));
         if !is_values {
             let bound = self.bind_query(query)?;
@@ -217,12 +250,17 @@ impl Planning<'_, '_> {
             Some(ConflictTarget::Columns(names)) => {
                 let number = |name: &Ident| {
                     let name = identifier(name);
-                    relation.row.column(&name).ok_or_else(|| no_column(&name, &relation.row.name))
+                    relation
+                        .row
+                        .column(&name)
+                        .ok_or_else(|| no_column(&name, &relation.row.name))
                 };
                 let columns = names.iter().map(number).collect::<SqlResult<Vec<_>>>()?;
                 Arbiter::over_columns(target, &columns)?
             }
-            Some(ConflictTarget::OnConstraint(name)) => Arbiter::named(target, &table_name(&name)?.1)?,
+            Some(ConflictTarget::OnConstraint(name)) => {
+                Arbiter::named(target, &table_name(&name)?.1)?
+            }
         };
         let action = match action {
             OnConflictAction::DoNothing => ConflictAction::Nothing,
@@ -272,7 +310,9 @@ impl Planning<'_, '_> {
         for assignment in assignments {
             let pairs = match (assignment.target, assignment.value) {
                 (AssignmentTarget::ColumnName(name), value) => vec![(column(&name)?, value)],
-                (AssignmentTarget::Tuple(names), Expr::Tuple(values)) if names.len() == values.len() => {
+                (AssignmentTarget::Tuple(names), Expr::Tuple(values))
+                    if names.len() == values.len() =>
+                {
                     let numbers = names.iter().map(column).collect::<SqlResult<Vec<_>>>()?;
                     numbers.into_iter().zip(values).collect()
                 }
@@ -303,7 +343,9 @@ impl Planning<'_, '_> {
         match &target.relation.columns()[column].default {
             None => Ok(Expr::Value(Value::Null.into())),
             Some(DefaultRow::Expression(text)) => super::rules::parse_expression(text),
-            Some(DefaultRow::Sequence(_)) => Err(SqlError::unsupported("SET of an identity column to DEFAULT")),
+            Some(DefaultRow::Sequence(_)) => Err(SqlError::unsupported(
+                "SET of an identity column to DEFAULT",
+            )),
         }
     }
 }
@@ -312,18 +354,27 @@ impl Planning<'_, '_> {
 ///
 /// # Errors
 /// 42804 if one cannot be cast.
-pub(super) fn cast_columns(plan: LogicalPlan, types: &[SqlType], from: usize) -> SqlResult<LogicalPlan> {
+pub(super) fn cast_columns(
+    plan: LogicalPlan,
+    types: &[SqlType],
+    from: usize,
+) -> SqlResult<LogicalPlan> {
     let schema = Arc::clone(plan.schema());
     let mut columns = Vec::with_capacity(schema.fields().len());
     for (at, column) in schema.columns().into_iter().enumerate() {
         let name = format!("c{at}");
         let expr = PlanExpr::Column(column);
         columns.push(match at.checked_sub(from).and_then(|at| types.get(at)) {
-            Some(of) => expr.cast_to(&arrow_type(*of), schema.as_ref()).map_err(sql_error)?.alias(name),
+            Some(of) => expr
+                .cast_to(&arrow_type(*of), schema.as_ref())
+                .map_err(sql_error)?
+                .alias(name),
             None => expr.alias(name),
         });
     }
-    let projected = LogicalPlanBuilder::from(plan).project(columns).map_err(sql_error)?;
+    let projected = LogicalPlanBuilder::from(plan)
+        .project(columns)
+        .map_err(sql_error)?;
     projected.build().map_err(sql_error)
 }
 
@@ -353,7 +404,10 @@ fn literal(expr: &Expr, of: SqlType) -> SqlResult<Option<Datum>> {
         }
         Value::Number(digits, _) => {
             let is_number = of.is_integer()
-                || matches!(of, SqlType::Numeric { .. } | SqlType::Float4 | SqlType::Float8);
+                || matches!(
+                    of,
+                    SqlType::Numeric { .. } | SqlType::Float4 | SqlType::Float8
+                );
             let sign = if negative { "-" } else { "" };
             match parse_numeric(&format!("{sign}{digits}")) {
                 Some(number) if is_number => Some(cast(number, of)?),

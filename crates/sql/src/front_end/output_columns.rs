@@ -30,12 +30,17 @@ impl OutputColumn {
 
 /// The columns of a plan, under the names that PostgreSQL gives to expressions.
 pub(super) fn output_columns(schema: &DFSchema, query: Option<&Query>) -> Vec<OutputColumn> {
-    let names = query.and_then(select_of).map(|select| names_of(select, schema.fields().len()));
+    let names = query
+        .and_then(select_of)
+        .map(|select| names_of(select, schema.fields().len()));
     let mut names = names.unwrap_or_default().into_iter();
     let column = |(_, field): (_, &std::sync::Arc<datafusion::arrow::datatypes::Field>)| {
         let (table, column) = origin(field).unwrap_or_default();
         OutputColumn {
-            name: names.next().flatten().unwrap_or_else(|| field.name().clone()),
+            name: names
+                .next()
+                .flatten()
+                .unwrap_or_else(|| field.name().clone()),
             sql_type: field_type(field),
             table,
             column,
@@ -60,7 +65,10 @@ fn select_of(query: &Query) -> Option<&Select> {
 /// One name for each of so many columns; `None` where the plan's name is right.
 fn names_of(select: &Select, columns: usize) -> Vec<Option<String>> {
     let is_wildcard = |item: &&SelectItem| {
-        matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..))
+        matches!(
+            item,
+            SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..)
+        )
     };
     let items = &select.projection;
     let wildcards = items.iter().filter(is_wildcard).count();
@@ -99,7 +107,9 @@ pub(super) fn name_of(expr: &Expr) -> Option<String> {
             let last = function.name.0.last().and_then(|part| part.as_ident())?;
             identifier(last)
         }
-        Expr::Cast { expr, data_type, .. } => match name_of(expr) {
+        Expr::Cast {
+            expr, data_type, ..
+        } => match name_of(expr) {
             Some(name) if name != UNNAMED => name,
             _ => match super::ddl_types::sql_type_of_ast(data_type) {
                 Ok(of) => short_name(of).to_owned(),

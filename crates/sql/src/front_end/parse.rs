@@ -28,18 +28,31 @@ pub(super) fn parse(text: &str) -> SqlResult<Option<Statement>> {
         .and_then(|mut parser| parser.parse_statements())
         .map_err(|error| parser_error(&error))?;
     if statements.len() > 1 {
-        return Err(SqlError::syntax("cannot insert multiple commands into a prepared statement"));
+        return Err(SqlError::syntax(
+            "cannot insert multiple commands into a prepared statement",
+        ));
     }
     Ok(statements.pop())
 }
 
 fn check_size(text: &str) -> SqlResult<()> {
     let found = tokens(text)?;
-    let is_insert = found.first().is_some_and(|it| it.text(text).eq_ignore_ascii_case("insert"));
+    let is_insert = found
+        .first()
+        .is_some_and(|it| it.text(text).eq_ignore_ascii_case("insert"));
     let is_operator = |word: &str| {
-        ["and", "or", "union", "intersect", "except", "join", "case", "||"]
-            .iter()
-            .any(|operator| operator.eq_ignore_ascii_case(word))
+        [
+            "and",
+            "or",
+            "union",
+            "intersect",
+            "except",
+            "join",
+            "case",
+            "||",
+        ]
+        .iter()
+        .any(|operator| operator.eq_ignore_ascii_case(word))
     };
     let operators = found.iter().filter(|token| match token.kind {
         TokenKind::Word => is_operator(token.text(text)),

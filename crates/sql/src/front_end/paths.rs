@@ -70,12 +70,18 @@ fn candidate(index: Option<usize>, columns: &[usize], conditions: &[Condition]) 
     }
     let (mut lower, mut upper) = (None, None);
     if let Some(column) = columns.get(equal.len()) {
-        if let Some(at) = find(*column, &[CompareOperator::Greater, CompareOperator::GreaterOrEqual]) {
+        if let Some(at) = find(
+            *column,
+            &[CompareOperator::Greater, CompareOperator::GreaterOrEqual],
+        ) {
             let included = conditions[at].operator == CompareOperator::GreaterOrEqual;
             lower = Some((conditions[at].value.clone(), included));
             used.push(at);
         }
-        if let Some(at) = find(*column, &[CompareOperator::Less, CompareOperator::LessOrEqual]) {
+        if let Some(at) = find(
+            *column,
+            &[CompareOperator::Less, CompareOperator::LessOrEqual],
+        ) {
             let included = conditions[at].operator == CompareOperator::LessOrEqual;
             upper = Some((conditions[at].value.clone(), included));
             used.push(at);

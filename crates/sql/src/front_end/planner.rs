@@ -77,7 +77,8 @@ impl FrontEnd {
             .with_memory_pool(Arc::new(GreedyMemoryPool::new(memory_bytes)))
             .build_arc()
             .map_err(sql_error)?;
-        let mut scalar_functions = datafusion::execution::SessionStateDefaults::default_scalar_functions();
+        let mut scalar_functions =
+            datafusion::execution::SessionStateDefaults::default_scalar_functions();
         scalar_functions.extend(functions::all(sequences));
         let state = SessionStateBuilder::new_with_default_features()
             .with_config(config)
@@ -104,7 +105,9 @@ impl FrontEnd {
         let Some(statement) = parse(request.text)? else {
             return Ok(None);
         };
-        Planning::new(self, request, reader).statement(statement).map(Some)
+        Planning::new(self, request, reader)
+            .statement(statement)
+            .map(Some)
     }
 }
 
@@ -125,7 +128,12 @@ impl<'p, 'r> Planning<'p, 'r> {
         Self {
             front_end,
             request,
-            binder: Binder::new(&front_end.state, &front_end.catalogue, &front_end.storage, reader),
+            binder: Binder::new(
+                &front_end.state,
+                &front_end.catalogue,
+                &front_end.storage,
+                reader,
+            ),
             parameters: Parameters::default(),
         }
     }
@@ -139,7 +147,8 @@ impl<'p, 'r> Planning<'p, 'r> {
         drop(used);
         tables.sort_unstable();
         tables.dedup();
-        let is_kept = !self.parameters.depends_on_session && !matches!(body, Body::Ddl(_) | Body::Explain(_));
+        let is_kept =
+            !self.parameters.depends_on_session && !matches!(body, Body::Ddl(_) | Body::Explain(_));
         Ok(Planned {
             parameters: self.parameters.resolved(),
             columns,
@@ -177,7 +186,13 @@ impl<'p, 'r> Planning<'p, 'r> {
         let typed = |(at, of): (usize, &Option<SqlType>)| {
             of.map(|of| -> FieldRef { Arc::new(field(&format!("${}", at + 1), of, true)) })
         };
-        let fields = self.parameters.types.iter().enumerate().map(typed).collect();
+        let fields = self
+            .parameters
+            .types
+            .iter()
+            .enumerate()
+            .map(typed)
+            .collect();
         PlannerContext::new().with_prepare_param_data_types(fields)
     }
 
@@ -188,13 +203,23 @@ impl<'p, 'r> Planning<'p, 'r> {
         let plan = planner
             .sql_statement_to_plan_with_context(Statement::Query(Box::new(query)), &mut context)
             .map_err(sql_error)?;
-        prepare_plan(plan, &self.binder, self.request.session, &mut self.parameters)
+        prepare_plan(
+            plan,
+            &self.binder,
+            self.request.session,
+            &mut self.parameters,
+        )
     }
 
     /// Optimizes a plan.
     pub(super) fn optimize(&self, plan: &LogicalPlan) -> SqlResult<Plan> {
         let logical = self.front_end.state.optimize(plan).map_err(sql_error)?;
-        let types = logical.schema().fields().iter().map(|field| field_type(field)).collect();
+        let types = logical
+            .schema()
+            .fields()
+            .iter()
+            .map(|field| field_type(field))
+            .collect();
         Ok(Plan {
             logical: Arc::new(logical),
             types,
@@ -222,8 +247,15 @@ fn explain(body: &Body) -> Vec<String> {
         None => "Result".to_owned(),
     };
     let with_plan = |what: &str, plan: Option<&Plan>| {
-        let mut lines = vec![format!("{what}: plan of DataFusion, run on the second pool")];
-        lines.extend(plan.map(Plan::lines).unwrap_or_default().into_iter().map(|line| format!("  {line}")));
+        let mut lines = vec![format!(
+            "{what}: plan of DataFusion, run on the second pool"
+        )];
+        lines.extend(
+            plan.map(Plan::lines)
+                .unwrap_or_default()
+                .into_iter()
+                .map(|line| format!("  {line}")),
+        );
         lines
     };
     match body {
@@ -232,25 +264,50 @@ fn explain(body: &Body) -> Vec<String> {
             ..
         } => vec![format!("Row program: {}", access(program.access.as_ref()))],
         Body::Select { plan, .. } => with_plan("Select", Some(plan)),
-        Body::Insert { program, plan: None } => {
-            vec![format!("Row program: Insert on {}", program.target.relation.row.name)]
+        Body::Insert {
+            program,
+            plan: None,
+        } => {
+            vec![format!(
+                "Row program: Insert on {}",
+                program.target.relation.row.name
+            )]
         }
-        Body::Insert { program, plan } => {
-            with_plan(&format!("Insert on {}", program.target.relation.row.name), plan.as_ref())
+        Body::Insert { program, plan } => with_plan(
+            &format!("Insert on {}", program.target.relation.row.name),
+            plan.as_ref(),
+        ),
+        Body::Update {
+            program,
+            plan: None,
+        } => {
+            let how = if program.increments.is_some() {
+                ", added at the commit"
+            } else {
+                ""
+            };
+            vec![format!(
+                "Row program: Update, {}{how}",
+                access(program.access.as_ref())
+            )]
         }
-        Body::Update { program, plan: None } => {
-            let how = if program.increments.is_some() { ", added at the commit" } else { "" };
-            vec![format!("Row program: Update, {}{how}", access(program.access.as_ref()))]
+        Body::Update { program, plan } => with_plan(
+            &format!("Update on {}", program.target.relation.row.name),
+            plan.as_ref(),
+        ),
+        Body::Delete {
+            program,
+            plan: None,
+        } => {
+            vec![format!(
+                "Row program: Delete, {}",
+                access(program.access.as_ref())
+            )]
         }
-        Body::Update { program, plan } => {
-            with_plan(&format!("Update on {}", program.target.relation.row.name), plan.as_ref())
-        }
-        Body::Delete { program, plan: None } => {
-            vec![format!("Row program: Delete, {}", access(program.access.as_ref()))]
-        }
-        Body::Delete { program, plan } => {
-            with_plan(&format!("Delete on {}", program.target.relation.row.name), plan.as_ref())
-        }
+        Body::Delete { program, plan } => with_plan(
+            &format!("Delete on {}", program.target.relation.row.name),
+            plan.as_ref(),
+        ),
         Body::Ddl(_) => vec!["Utility statement".to_owned()],
         Body::Explain(lines) => lines.clone(),
     }
@@ -259,14 +316,23 @@ fn explain(body: &Body) -> Vec<String> {
 fn describe(access: &crate::program::Access) -> String {
     use crate::program::Path;
     let table = &access.relation.row;
-    let filter = if access.filter.is_empty() { "" } else { ", filtered" };
+    let filter = if access.filter.is_empty() {
+        ""
+    } else {
+        ", filtered"
+    };
     match &access.path {
         Path::Key(_) => format!("by primary key of {}{filter}", table.name),
-        Path::Range { index: None, .. } => format!("range of the primary key of {}{filter}", table.name),
+        Path::Range { index: None, .. } => {
+            format!("range of the primary key of {}{filter}", table.name)
+        }
         Path::Range {
             index: Some(index), ..
         } => {
-            let name = table.indexes.get(*index).map_or("?", |index| index.name.as_str());
+            let name = table
+                .indexes
+                .get(*index)
+                .map_or("?", |index| index.name.as_str());
             format!("by index {name} on {}{filter}", table.name)
         }
         Path::Full => format!("all rows of {}{filter}", table.name),

@@ -45,7 +45,10 @@ impl Parameters {
 
     /// The types of all parameters: text, where nothing decides.
     pub(super) fn resolved(&self) -> Vec<SqlType> {
-        self.types.iter().map(|of| of.unwrap_or(SqlType::Text)).collect()
+        self.types
+            .iter()
+            .map(|of| of.unwrap_or(SqlType::Text))
+            .collect()
     }
 }
 
@@ -93,8 +96,14 @@ fn prepare(
 ) -> PlanResult<Transformed<Expr>> {
     match expr {
         Expr::Placeholder(placeholder) if placeholder.id != NOW => {
-            let number = placeholder.id.strip_prefix('$').and_then(|it| it.parse::<usize>().ok());
-            let Some(at) = number.and_then(|it| it.checked_sub(1)).filter(|it| *it < 65_535) else {
+            let number = placeholder
+                .id
+                .strip_prefix('$')
+                .and_then(|it| it.parse::<usize>().ok());
+            let Some(at) = number
+                .and_then(|it| it.checked_sub(1))
+                .filter(|it| *it < 65_535)
+            else {
                 return Err(external(SqlError::new(
                     sqlstate::UNDEFINED_PARAMETER,
                     format!("there is no parameter {}", placeholder.id),
@@ -119,7 +128,10 @@ fn prepare(
 }
 
 fn text(value: &str) -> Transformed<Expr> {
-    Transformed::yes(Expr::Literal(ScalarValue::Utf8(Some(value.to_owned())), None))
+    Transformed::yes(Expr::Literal(
+        ScalarValue::Utf8(Some(value.to_owned())),
+        None,
+    ))
 }
 
 fn now_as(of: SqlType) -> Transformed<Expr> {
@@ -153,7 +165,9 @@ fn function(
         }
         "current_schemas" => {
             let schemas = ["pg_catalog", "public"].map(datafusion::prelude::lit);
-            Transformed::yes(datafusion::functions_nested::expr_fn::make_array(schemas.to_vec()))
+            Transformed::yes(datafusion::functions_nested::expr_fn::make_array(
+                schemas.to_vec(),
+            ))
         }
         "nextval" | "setval" => {
             let sequence = match call.args.first() {
@@ -168,7 +182,10 @@ fn function(
                 return Ok(Transformed::no(Expr::ScalarFunction(call)));
             };
             let id = sequence_named(&name, binder).map_err(external)?;
-            let (func, mut args) = (functions::by_number(call.func.name(), binder.state)?, call.args);
+            let (func, mut args) = (
+                functions::by_number(call.func.name(), binder.state)?,
+                call.args,
+            );
             args[0] = Expr::Literal(ScalarValue::Int64(Some(id.into())), None);
             Transformed::yes(Expr::ScalarFunction(ScalarFunction::new_udf(func, args)))
         }
@@ -182,7 +199,10 @@ fn sequence_named(name: &str, binder: &Binder<'_, '_>) -> SqlResult<u32> {
     let (schema, table) = reader.qualified_name()?;
     reader.end()?;
     let schema = schema.as_deref().unwrap_or(PUBLIC);
-    match binder.catalogue.named(&mut binder.reader.borrow_mut(), schema, &table)? {
+    match binder
+        .catalogue
+        .named(&mut binder.reader.borrow_mut(), schema, &table)?
+    {
         Some(Named::Sequence(id)) => Ok(id),
         Some(_) => Err(SqlError::new(
             sqlstate::WRONG_OBJECT_TYPE,

@@ -3,8 +3,8 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Array, BinaryOperator, Expr, Ident, LockClause, Query, Statement, TableAlias, TableAliasColumnDef,
-    TableFactor, VisitMut, VisitorMut,
+    Array, BinaryOperator, Expr, Ident, LockClause, Query, Statement, TableAlias,
+    TableAliasColumnDef, TableFactor, VisitMut, VisitorMut,
 };
 
 use crate::error::{SqlError, SqlResult};
@@ -75,7 +75,10 @@ impl VisitorMut for Rewriter {
                 ..
             } => {
                 if let Expr::Array(Array { elem, .. }) = &mut **right {
-                    let (left, list) = (std::mem::replace(&mut **left, empty()), std::mem::take(elem));
+                    let (left, list) = (
+                        std::mem::replace(&mut **left, empty()),
+                        std::mem::take(elem),
+                    );
                     *expr = in_list(left, list, false);
                 }
             }
@@ -85,7 +88,10 @@ impl VisitorMut for Rewriter {
                 right,
             } => {
                 if let Expr::Array(Array { elem, .. }) = &mut **right {
-                    let (left, list) = (std::mem::replace(&mut **left, empty()), std::mem::take(elem));
+                    let (left, list) = (
+                        std::mem::replace(&mut **left, empty()),
+                        std::mem::take(elem),
+                    );
                     *expr = in_list(left, list, true);
                 }
             }

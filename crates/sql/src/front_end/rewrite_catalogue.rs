@@ -7,11 +7,12 @@
 
 use std::ops::ControlFlow;
 
-use datafusion::sql::sqlparser::ast::{
-    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, Query, Select, SelectItem, SetExpr,
-    Statement, TableFactor, TableWithJoins, Value, VisitMut, VisitorMut, visit_expressions,
-};
 use datafusion::sql::sqlparser::ast::JoinOperator;
+use datafusion::sql::sqlparser::ast::{
+    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, Query, Select,
+    SelectItem, SetExpr, Statement, TableFactor, TableWithJoins, Value, VisitMut, VisitorMut,
+    visit_expressions,
+};
 
 use super::insert_statement::{identifier, table_name};
 use super::output_columns::name_of;
@@ -60,7 +61,9 @@ impl VisitorMut for Rewriter {
 /// The tables of a factor that is one: schema and name.
 fn table_of(factor: &TableFactor) -> Option<(Option<String>, String)> {
     match factor {
-        TableFactor::Table { name, args: None, .. } => table_name(name).ok(),
+        TableFactor::Table {
+            name, args: None, ..
+        } => table_name(name).ok(),
         _ => None,
     }
 }
@@ -78,7 +81,10 @@ fn has_no_rows(from: &TableWithJoins) -> bool {
         )
     };
     is_empty_table(&from.relation)
-        || from.joins.iter().any(|join| needed(&join.join_operator) && is_empty_table(&join.relation))
+        || from
+            .joins
+            .iter()
+            .any(|join| needed(&join.join_operator) && is_empty_table(&join.relation))
 }
 
 /// Empties the parts of a set expression that have no rows; whether all have none.
@@ -86,7 +92,10 @@ fn empty_parts(body: &mut SetExpr) -> bool {
     match body {
         SetExpr::Select(select) => {
             let is_empty = select.from.iter().any(has_no_rows)
-                && select.projection.iter().all(|item| item_of(item).is_some_and(|expr| !has_aggregate(expr)));
+                && select
+                    .projection
+                    .iter()
+                    .all(|item| item_of(item).is_some_and(|expr| !has_aggregate(expr)));
             if is_empty {
                 make_empty(select);
             }
@@ -109,7 +118,17 @@ fn item_of(item: &SelectItem) -> Option<&Expr> {
 }
 
 fn has_aggregate(expr: &Expr) -> bool {
-    let names = ["count", "sum", "min", "max", "avg", "array_agg", "string_agg", "bool_or", "bool_and"];
+    let names = [
+        "count",
+        "sum",
+        "min",
+        "max",
+        "avg",
+        "array_agg",
+        "string_agg",
+        "bool_or",
+        "bool_and",
+    ];
     let found = visit_expressions(expr, |part| match part {
         Expr::Function(function) if names.contains(&function_name(function).as_str()) => {
             ControlFlow::Break(())
@@ -121,7 +140,8 @@ fn has_aggregate(expr: &Expr) -> bool {
 
 fn function_name(function: &Function) -> String {
     let last = function.name.0.last().and_then(|part| part.as_ident());
-    last.map(|ident| ident.value.to_lowercase()).unwrap_or_default()
+    last.map(|ident| ident.value.to_lowercase())
+        .unwrap_or_default()
 }
 
 fn null() -> Expr {
@@ -139,7 +159,10 @@ fn make_empty(select: &mut Select) {
             }
             _ => continue,
         };
-        *item = SelectItem::ExprWithAlias { expr: text_null(), alias };
+        *item = SelectItem::ExprWithAlias {
+            expr: text_null(),
+            alias,
+        };
     }
     select.from.clear();
     select.selection = Some(Expr::Value(Value::Boolean(false).into()));
@@ -192,7 +215,8 @@ fn aggregate_one_value(query: &mut Query) {
     };
     let is_system = |from: &TableWithJoins| {
         from.joins.is_empty()
-            && table_of(&from.relation).is_some_and(|(schema, name)| find(schema.as_deref(), &name).is_some())
+            && table_of(&from.relation)
+                .is_some_and(|(schema, name)| find(schema.as_deref(), &name).is_some())
     };
     if select.from.is_empty() || !select.from.iter().all(is_system) {
         return;
@@ -227,13 +251,14 @@ fn call(name: &str, argument: Expr) -> Expr {
 fn inline_laterals(select: &mut Select) {
     let mut found: Vec<(String, String, Expr)> = Vec::new();
     for from in &mut select.from {
-        from.joins.retain(|join| match lateral_expressions(&join.relation) {
-            Some(expressions) if matches!(join.join_operator, JoinOperator::CrossJoin(_)) => {
-                found.extend(expressions);
-                false
-            }
-            _ => true,
-        });
+        from.joins
+            .retain(|join| match lateral_expressions(&join.relation) {
+                Some(expressions) if matches!(join.join_operator, JoinOperator::CrossJoin(_)) => {
+                    found.extend(expressions);
+                    false
+                }
+                _ => true,
+            });
     }
     if found.is_empty() {
         return;
@@ -285,7 +310,11 @@ impl VisitorMut for Inliner<'_> {
             && let [qualifier, name] = parts.as_slice()
         {
             let (qualifier, name) = (identifier(qualifier), identifier(name));
-            if let Some((_, _, inlined)) = self.0.iter().find(|(of, column, _)| *of == qualifier && *column == name) {
+            if let Some((_, _, inlined)) = self
+                .0
+                .iter()
+                .find(|(of, column, _)| *of == qualifier && *column == name)
+            {
                 *expr = Expr::Nested(Box::new(inlined.clone()));
             }
         }

@@ -69,7 +69,10 @@ impl FrontEnd {
             front_end: self.clone(),
         }));
         let planner = Arc::clone(state.query_planner());
-        let physical = planner.create_physical_plan(&logical, &state).await.map_err(sql_error)?;
+        let physical = planner
+            .create_physical_plan(&logical, &state)
+            .await
+            .map_err(sql_error)?;
         let stream = execute_stream(physical, state.task_ctx()).map_err(sql_error)?;
         Ok(PlanRows {
             stream,
@@ -81,16 +84,20 @@ impl FrontEnd {
     /// Numbers of rows that were parameters, or have casts around them, become literals.
     fn fold_limits(&self, plan: LogicalPlan) -> SqlResult<LogicalPlan> {
         let folded = plan.transform_up_with_subqueries(|plan| match plan {
-            LogicalPlan::Limit(limit) if !is_literal(limit.skip.as_deref()) || !is_literal(limit.fetch.as_deref()) => {
-                let fold = |expr: Option<Box<Expr>>| -> datafusion::common::Result<Option<Box<Expr>>> {
-                    let Some(expr) = expr else {
-                        return Ok(None);
+            LogicalPlan::Limit(limit)
+                if !is_literal(limit.skip.as_deref()) || !is_literal(limit.fetch.as_deref()) =>
+            {
+                let fold =
+                    |expr: Option<Box<Expr>>| -> datafusion::common::Result<Option<Box<Expr>>> {
+                        let Some(expr) = expr else {
+                            return Ok(None);
+                        };
+                        let empty = datafusion::common::DFSchema::empty();
+                        let physical = self.state.create_physical_expr(*expr, &empty)?;
+                        let value = literal_of(&physical)?
+                            .cast_to(&datafusion::arrow::datatypes::DataType::Int64)?;
+                        Ok(Some(Box::new(Expr::Literal(value, None))))
                     };
-                    let empty = datafusion::common::DFSchema::empty();
-                    let physical = self.state.create_physical_expr(*expr, &empty)?;
-                    let value = literal_of(&physical)?.cast_to(&datafusion::arrow::datatypes::DataType::Int64)?;
-                    Ok(Some(Box::new(Expr::Literal(value, None))))
-                };
                 Ok(Transformed::yes(LogicalPlan::Limit(Limit {
                     skip: fold(limit.skip)?,
                     fetch: fold(limit.fetch)?,
@@ -117,7 +124,9 @@ fn bind_values(plan: &Plan, environment: &Environment) -> SqlResult<LogicalPlan>
     let now = scalar_value(&Datum::I64(environment.now), SqlType::Timestamptz)?;
     values.insert(NOW[1..].to_owned(), now);
     let values = ParamValues::from(values);
-    LogicalPlan::clone(&plan.logical).with_param_values(values).map_err(sql_error)
+    LogicalPlan::clone(&plan.logical)
+        .with_param_values(values)
+        .map_err(sql_error)
 }
 
 impl PlanRows {
@@ -154,7 +163,9 @@ impl PlanRows {
             if bytes > bytes_max {
                 return Err(SqlError::new(
                     sqlstate::OUT_OF_MEMORY,
-                    format!("the rows of a statement in a transaction take more than {bytes_max} bytes"),
+                    format!(
+                        "the rows of a statement in a transaction take more than {bytes_max} bytes"
+                    ),
                 )
                 .with_hint("Use LIMIT, or run the query outside of the transaction block."));
             }
@@ -197,7 +208,13 @@ impl Batch {
         sink: &mut dyn RowSink,
     ) -> SqlResult<()> {
         sink.begin_row(formats.len());
-        for ((array, format), of) in self.batch.columns().iter().zip(formats).zip(self.types.iter()) {
+        for ((array, format), of) in self
+            .batch
+            .columns()
+            .iter()
+            .zip(formats)
+            .zip(self.types.iter())
+        {
             value_at(array.as_ref(), row, *of, |value| {
                 value.map(|value| write_value(sink, value, *format, zone))
             })??;
@@ -212,6 +229,8 @@ impl Batch {
     /// As [`write_row`](Self::write_row).
     pub(crate) fn row(&self, row: usize) -> SqlResult<Vec<Datum>> {
         let columns = self.batch.columns().iter().zip(self.types.iter());
-        columns.map(|(array, of)| datum_at(array, row, *of)).collect()
+        columns
+            .map(|(array, of)| datum_at(array, row, *of))
+            .collect()
     }
 }

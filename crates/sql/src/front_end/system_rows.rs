@@ -40,7 +40,9 @@ fn flag(value: bool) -> Datum {
 }
 
 fn relations(context: &RunContext, front_end: &FrontEnd) -> SqlResult<Vec<Arc<Relation>>> {
-    context.handle.with(|reader| front_end.catalogue.relations(reader))
+    context
+        .handle
+        .with(|reader| front_end.catalogue.relations(reader))
 }
 
 /// All tables.
@@ -104,7 +106,12 @@ const fn table(
     }
 }
 
-const NAMESPACE: SystemColumns = &[("oid", Oid), ("nspname", Name), ("nspowner", Oid), ("nspacl", Text)];
+const NAMESPACE: SystemColumns = &[
+    ("oid", Oid),
+    ("nspname", Name),
+    ("nspowner", Oid),
+    ("nspacl", Text),
+];
 
 fn namespaces(_: &RunContext, _: &FrontEnd) -> SqlResult<Rows> {
     let schemas = [
@@ -148,7 +155,14 @@ const CLASS: SystemColumns = &[
     ("relpartbound", Text),
 ];
 
-fn class(oid: u32, name: &str, kind: &str, columns: usize, checks: usize, has_index: bool) -> Vec<Datum> {
+fn class(
+    oid: u32,
+    name: &str,
+    kind: &str,
+    columns: usize,
+    checks: usize,
+    has_index: bool,
+) -> Vec<Datum> {
     let access_method = match kind {
         "r" => HEAP,
         "i" => BTREE,
@@ -192,16 +206,36 @@ fn classes(context: &RunContext, front_end: &FrontEnd) -> SqlResult<Rows> {
     for relation in relations(context, front_end)? {
         let row = &relation.row;
         let has_index = row.key.is_some() || !row.indexes.is_empty();
-        rows.push(class(row.id, &row.name, "r", row.columns.len(), row.checks.len(), has_index));
+        rows.push(class(
+            row.id,
+            &row.name,
+            "r",
+            row.columns.len(),
+            row.checks.len(),
+            has_index,
+        ));
         if let Some(key) = &row.key {
             rows.push(class(key.id, &key.name, "i", key.columns.len(), 0, false));
         }
         for index in &row.indexes {
-            rows.push(class(index.id, &index.name, "i", index.columns.len(), 0, false));
+            rows.push(class(
+                index.id,
+                &index.name,
+                "i",
+                index.columns.len(),
+                0,
+                false,
+            ));
         }
     }
-    let sequences = context.handle.with(|reader| front_end.catalogue.sequences(reader))?;
-    rows.extend(sequences.iter().map(|it| class(it.id, &it.name, "S", 3, 0, false)));
+    let sequences = context
+        .handle
+        .with(|reader| front_end.catalogue.sequences(reader))?;
+    rows.extend(
+        sequences
+            .iter()
+            .map(|it| class(it.id, &it.name, "S", 3, 0, false)),
+    );
     Ok(rows)
 }
 
@@ -236,7 +270,8 @@ fn attributes(context: &RunContext, front_end: &FrontEnd) -> SqlResult<Rows> {
                 Some(Identity::ByDefault) if !is_index => "d",
                 _ => "",
             };
-            let has_default = described.default.is_some() && described.identity.is_none() && !is_index;
+            let has_default =
+                described.default.is_some() && described.identity.is_none() && !is_index;
             rows.push(vec![
                 number(owner),
                 text(&described.name),
@@ -269,11 +304,18 @@ fn attributes(context: &RunContext, front_end: &FrontEnd) -> SqlResult<Rows> {
     Ok(rows)
 }
 
-const ATTRDEF: SystemColumns = &[("oid", Oid), ("adrelid", Oid), ("adnum", Int2), ("adbin", Text)];
+const ATTRDEF: SystemColumns = &[
+    ("oid", Oid),
+    ("adrelid", Oid),
+    ("adnum", Int2),
+    ("adbin", Text),
+];
 
 fn defaults(context: &RunContext, front_end: &FrontEnd) -> SqlResult<Rows> {
     let mut rows = Vec::new();
-    let sequences = context.handle.with(|reader| front_end.catalogue.sequences(reader))?;
+    let sequences = context
+        .handle
+        .with(|reader| front_end.catalogue.sequences(reader))?;
     for relation in relations(context, front_end)? {
         for (at, column) in relation.columns().iter().enumerate() {
             let shown = match &column.default {
@@ -361,7 +403,10 @@ fn indexes(context: &RunContext, front_end: &FrontEnd) -> SqlResult<Rows> {
 
 /// The names of columns with commas between.
 fn names(relation: &Relation, columns: &[usize]) -> String {
-    let names: Vec<String> = columns.iter().map(|at| quoted(&relation.columns()[*at].name)).collect();
+    let names: Vec<String> = columns
+        .iter()
+        .map(|at| quoted(&relation.columns()[*at].name))
+        .collect();
     names.join(", ")
 }
 
@@ -388,26 +433,27 @@ fn constraints(context: &RunContext, front_end: &FrontEnd) -> SqlResult<Rows> {
     let mut rows = Vec::new();
     for relation in relations(context, front_end)? {
         let row = &relation.row;
-        let mut constraint = |id: u32, name: &str, kind: &str, index: u32, columns: &[usize], shown: String| {
-            let numbers: Vec<String> = columns.iter().map(|at| (at + 1).to_string()).collect();
-            rows.push(vec![
-                number(id),
-                text(name),
-                number(PUBLIC),
-                text(kind),
-                flag(false),
-                flag(false),
-                flag(true),
-                number(row.id),
-                number(0),
-                number(index),
-                number(0),
-                number(0),
-                text(format!("{{{}}}", numbers.join(","))),
-                Datum::Null,
-                text(shown),
-            ]);
-        };
+        let mut constraint =
+            |id: u32, name: &str, kind: &str, index: u32, columns: &[usize], shown: String| {
+                let numbers: Vec<String> = columns.iter().map(|at| (at + 1).to_string()).collect();
+                rows.push(vec![
+                    number(id),
+                    text(name),
+                    number(PUBLIC),
+                    text(kind),
+                    flag(false),
+                    flag(false),
+                    flag(true),
+                    number(row.id),
+                    number(0),
+                    number(index),
+                    number(0),
+                    number(0),
+                    text(format!("{{{}}}", numbers.join(","))),
+                    Datum::Null,
+                    text(shown),
+                ]);
+            };
         if let Some(key) = &row.key {
             let shown = format!("PRIMARY KEY ({})", names(&relation, &key.columns));
             constraint(key.id, &key.name, "p", key.id, &key.columns, shown);
@@ -417,7 +463,14 @@ fn constraints(context: &RunContext, front_end: &FrontEnd) -> SqlResult<Rows> {
             constraint(index.id, &index.name, "u", index.id, &index.columns, shown);
         }
         for check in &row.checks {
-            constraint(row.id, &check.name, "c", 0, &[], format!("CHECK ({})", check.expression));
+            constraint(
+                row.id,
+                &check.name,
+                "c",
+                0,
+                &[],
+                format!("CHECK ({})", check.expression),
+            );
         }
     }
     Ok(rows)
@@ -495,11 +548,20 @@ fn types(_: &RunContext, _: &FrontEnd) -> SqlResult<Rows> {
     Ok(TYPES.iter().map(row).collect())
 }
 
-const AM: SystemColumns = &[("oid", Oid), ("amname", Name), ("amhandler", Oid), ("amtype", Text)];
+const AM: SystemColumns = &[
+    ("oid", Oid),
+    ("amname", Name),
+    ("amhandler", Oid),
+    ("amtype", Text),
+];
 
 fn access_methods(_: &RunContext, _: &FrontEnd) -> SqlResult<Rows> {
-    let row = |(oid, name, kind): (i64, &str, &str)| vec![number(oid), text(name), number(0), text(kind)];
-    Ok([(HEAP, "heap", "t"), (BTREE, "btree", "i")].into_iter().map(row).collect())
+    let row =
+        |(oid, name, kind): (i64, &str, &str)| vec![number(oid), text(name), number(0), text(kind)];
+    Ok([(HEAP, "heap", "t"), (BTREE, "btree", "i")]
+        .into_iter()
+        .map(row)
+        .collect())
 }
 
 const ROLES: SystemColumns = &[
@@ -602,7 +664,9 @@ const SEQUENCE: SystemColumns = &[
 ];
 
 fn sequences(context: &RunContext, front_end: &FrontEnd) -> SqlResult<Rows> {
-    let sequences = context.handle.with(|reader| front_end.catalogue.sequences(reader))?;
+    let sequences = context
+        .handle
+        .with(|reader| front_end.catalogue.sequences(reader))?;
     let row = |it: &crate::catalogue::SequenceRow| {
         vec![
             number(it.id),
@@ -622,29 +686,55 @@ const SETTINGS: SystemColumns = &[("name", Text), ("setting", Text)];
 
 fn settings(_: &RunContext, _: &FrontEnd) -> SqlResult<Rows> {
     let settings = crate::connection::default_settings();
-    Ok(settings.into_iter().map(|(name, value)| vec![text(name), text(value)]).collect())
+    Ok(settings
+        .into_iter()
+        .map(|(name, value)| vec![text(name), text(value)])
+        .collect())
 }
 
 const COLLATION: SystemColumns = &[("oid", Oid), ("collname", Name), ("collnamespace", Oid)];
-const INHERITS: SystemColumns =
-    &[("inhrelid", Oid), ("inhparent", Oid), ("inhseqno", Int4), ("inhdetachpending", Bool)];
+const INHERITS: SystemColumns = &[
+    ("inhrelid", Oid),
+    ("inhparent", Oid),
+    ("inhseqno", Int4),
+    ("inhdetachpending", Bool),
+];
 const PARTITIONED: SystemColumns = &[("partrelid", Oid), ("partstrat", Text), ("partnatts", Int2)];
 const POLICY: SystemColumns = &[("oid", Oid), ("polname", Name), ("polrelid", Oid)];
 const STATISTIC_EXT: SystemColumns = &[("oid", Oid), ("stxrelid", Oid), ("stxname", Name)];
 const PUBLICATION: SystemColumns = &[("oid", Oid), ("pubname", Name), ("puballtables", Bool)];
 const PUBLICATION_REL: SystemColumns = &[("oid", Oid), ("prpubid", Oid), ("prrelid", Oid)];
 const PUBLICATION_NAMESPACE: SystemColumns = &[("oid", Oid), ("pnpubid", Oid), ("pnnspid", Oid)];
-const TRIGGER: SystemColumns = &[("oid", Oid), ("tgrelid", Oid), ("tgname", Name), ("tgisinternal", Bool)];
+const TRIGGER: SystemColumns = &[
+    ("oid", Oid),
+    ("tgrelid", Oid),
+    ("tgname", Name),
+    ("tgisinternal", Bool),
+];
 const REWRITE: SystemColumns = &[("oid", Oid), ("rulename", Name), ("ev_class", Oid)];
 const FOREIGN_TABLE: SystemColumns = &[("ftrelid", Oid), ("ftserver", Oid)];
-const DESCRIPTION: SystemColumns =
-    &[("objoid", Oid), ("classoid", Oid), ("objsubid", Int4), ("description", Text)];
+const DESCRIPTION: SystemColumns = &[
+    ("objoid", Oid),
+    ("classoid", Oid),
+    ("objsubid", Int4),
+    ("description", Text),
+];
 const AUTH_MEMBERS: SystemColumns = &[("roleid", Oid), ("member", Oid), ("grantor", Oid)];
-const ENUM: SystemColumns = &[("oid", Oid), ("enumtypid", Oid), ("enumlabel", Name), ("enumsortorder", SqlType::Float4)];
+const ENUM: SystemColumns = &[
+    ("oid", Oid),
+    ("enumtypid", Oid),
+    ("enumlabel", Name),
+    ("enumsortorder", SqlType::Float4),
+];
 const RANGE: SystemColumns = &[("rngtypid", Oid), ("rngsubtype", Oid)];
 const EXTENSION: SystemColumns = &[("oid", Oid), ("extname", Name), ("extversion", Text)];
 const PROC: SystemColumns = &[("oid", Oid), ("proname", Name), ("pronamespace", Oid)];
-const VIEWS: SystemColumns = &[("schemaname", Name), ("viewname", Name), ("viewowner", Name), ("definition", Text)];
+const VIEWS: SystemColumns = &[
+    ("schemaname", Name),
+    ("viewname", Name),
+    ("viewowner", Name),
+    ("definition", Text),
+];
 
 const INFORMATION_TABLES: SystemColumns = &[
     ("table_catalog", Name),
@@ -656,7 +746,12 @@ const INFORMATION_TABLES: SystemColumns = &[
 fn information_tables(context: &RunContext, front_end: &FrontEnd) -> SqlResult<Rows> {
     let row = |relation: &Arc<Relation>| {
         let row = &relation.row;
-        vec![text("namiki"), text(&row.schema), text(&row.name), text("BASE TABLE")]
+        vec![
+            text("namiki"),
+            text(&row.schema),
+            text(&row.name),
+            text("BASE TABLE"),
+        ]
     };
     Ok(relations(context, front_end)?.iter().map(row).collect())
 }

@@ -37,7 +37,9 @@ pub(super) struct SystemDefinition {
 /// The table of this name. Those of `pg_catalog` are found without their schema.
 pub(super) fn find(schema: Option<&str>, name: &str) -> Option<&'static SystemDefinition> {
     let schema = schema.unwrap_or("pg_catalog");
-    system_rows::TABLES.iter().find(|table| table.name == name && table.schema == schema)
+    system_rows::TABLES
+        .iter()
+        .find(|table| table.name == name && table.schema == schema)
 }
 
 /// Whether a table never has rows.
@@ -54,7 +56,10 @@ pub(super) struct SystemTable {
 
 impl SystemTable {
     pub(super) fn new(definition: &'static SystemDefinition) -> Self {
-        let fields = definition.columns.iter().map(|(name, of)| field(name, *of, true));
+        let fields = definition
+            .columns
+            .iter()
+            .map(|(name, of)| field(name, *of, true));
         Self {
             definition,
             schema: Arc::new(Schema::new(fields.collect::<Vec<_>>())),
@@ -127,6 +132,9 @@ impl PartitionStream for SystemScan {
 
     fn execute(&self, _ctx: Arc<TaskContext>) -> SendableRecordBatchStream {
         let batches = futures::stream::iter([Ok(self.batch.clone())]);
-        Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), batches))
+        Box::pin(RecordBatchStreamAdapter::new(
+            Arc::clone(&self.schema),
+            batches,
+        ))
     }
 }

@@ -73,7 +73,12 @@ impl SqlTable {
         }
     }
 
-    fn start_scan(&self, context: &RunContext, columns: Vec<usize>, filters: &[Expr]) -> SqlResult<Scan> {
+    fn start_scan(
+        &self,
+        context: &RunContext,
+        columns: Vec<usize>,
+        filters: &[Expr],
+    ) -> SqlResult<Scan> {
         let scope = Columns::of_schema(&self.schema)?;
         let conditions = filters.iter().filter_map(|filter| scope.conditions(filter));
         let path = choose_path(&self.relation, &conditions.flatten().collect::<Vec<_>>()).path;
@@ -86,9 +91,11 @@ impl SqlTable {
         let table = self.storage.open(self.relation.row.storage)?;
         let mut scan = Scan {
             relation: Arc::clone(&self.relation),
-            schema: Arc::new(self.schema.project(&columns).map_err(|error| {
-                super::errors::sql_error(error.into())
-            })?),
+            schema: Arc::new(
+                self.schema
+                    .project(&columns)
+                    .map_err(|error| super::errors::sql_error(error.into()))?,
+            ),
             columns,
             table,
             context: context.clone(),
@@ -97,12 +104,16 @@ impl SqlTable {
         scan.at = match located {
             Located::Nothing => At::End,
             Located::Key(key) => At::Keys(vec![key]),
-            Located::Range { index: None, ends } => At::Range(RowScan::new(scan_range(&ends.0, &ends.1))),
+            Located::Range { index: None, ends } => {
+                At::Range(RowScan::new(scan_range(&ends.0, &ends.1)))
+            }
             Located::Range {
                 index: Some(index),
                 ends,
             } => {
-                let index = self.storage.open(self.relation.row.indexes[index].storage)?;
+                let index = self
+                    .storage
+                    .open(self.relation.row.indexes[index].storage)?;
                 At::Index(index, RowScan::new(scan_range(&ends.0, &ends.1)))
             }
         };
@@ -120,7 +131,10 @@ impl TableProvider for SqlTable {
         TableType::Base
     }
 
-    fn supports_filters_pushdown(&self, filters: &[&Expr]) -> PlanResult<Vec<TableProviderFilterPushDown>> {
+    fn supports_filters_pushdown(
+        &self,
+        filters: &[&Expr],
+    ) -> PlanResult<Vec<TableProviderFilterPushDown>> {
         let scope = Columns::of_schema(&self.schema).map_err(external)?;
         let support = |filter: &&Expr| match scope.conditions(filter) {
             // The plan keeps its own filter: a scan's range may be wider.
@@ -142,9 +156,12 @@ impl TableProvider for SqlTable {
             Some(projection) => projection.clone(),
             None => (0..self.schema.fields().len()).collect(),
         };
-        let scan = self.start_scan(&context, columns, filters).map_err(external)?;
+        let scan = self
+            .start_scan(&context, columns, filters)
+            .map_err(external)?;
         let schema = Arc::clone(&scan.schema);
-        let plan = StreamingTableExec::try_new(schema, vec![Arc::new(scan)], None, None, false, None)?;
+        let plan =
+            StreamingTableExec::try_new(schema, vec![Arc::new(scan)], None, None, false, None)?;
         Ok(Arc::new(plan))
     }
 }
@@ -155,7 +172,10 @@ impl TableProvider for SqlTable {
 /// XX000 if the plan is run without one.
 pub(super) fn run_context(state: &dyn Session) -> SqlResult<Arc<RunContext>> {
     state.config().get_extension::<RunContext>().ok_or_else(|| {
-        SqlError::new(crate::sqlstate::INTERNAL_ERROR, "a plan was run without a reader")
+        SqlError::new(
+            crate::sqlstate::INTERNAL_ERROR,
+            "a plan was run without a reader",
+        )
     })
 }
 
@@ -197,7 +217,10 @@ impl PartitionStream for Scan {
                 Err(error) => Some((Err(external(error)), None)),
             }
         });
-        Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), batches))
+        Box::pin(RecordBatchStreamAdapter::new(
+            Arc::clone(&self.schema),
+            batches,
+        ))
     }
 }
 
@@ -217,7 +240,13 @@ impl Scan {
         batch.finish().map(Some)
     }
 
-    fn append(&self, key: &[u8], row: &[u8], scratch: &mut Vec<u8>, batch: &mut BatchBuilder) -> SqlResult<()> {
+    fn append(
+        &self,
+        key: &[u8],
+        row: &[u8],
+        scratch: &mut Vec<u8>,
+        batch: &mut BatchBuilder,
+    ) -> SqlResult<()> {
         for (at, column) in self.columns.iter().enumerate() {
             let value = row_value(&self.relation.layout, *column, key, row, scratch)?;
             batch.append(at, value)?;
@@ -258,7 +287,12 @@ impl Scan {
         Ok(())
     }
 
-    fn index(&mut self, index: Arc<OpenTable>, mut scan: RowScan, batch: &mut BatchBuilder) -> SqlResult<()> {
+    fn index(
+        &mut self,
+        index: Arc<OpenTable>,
+        mut scan: RowScan,
+        batch: &mut BatchBuilder,
+    ) -> SqlResult<()> {
         let mut keys = Vec::new();
         let stopped = self.context.handle.with(|reader| {
             reader.resume(&index.table, &mut scan, |_, key| {

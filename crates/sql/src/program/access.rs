@@ -62,7 +62,11 @@ impl Access {
     /// # Errors
     /// Those of the expressions.
     #[inline]
-    pub(crate) fn key(&self, parts: &[Scalar], environment: &Environment) -> SqlResult<Option<Vec<u8>>> {
+    pub(crate) fn key(
+        &self,
+        parts: &[Scalar],
+        environment: &Environment,
+    ) -> SqlResult<Option<Vec<u8>>> {
         let layout = &self.relation.layout;
         let alone = layout.key().len() == 1;
         let mut key = Vec::with_capacity(16 * parts.len());
@@ -139,7 +143,6 @@ impl Access {
     /// Those of the expressions.
     pub(crate) fn locate(&self, environment: &Environment) -> SqlResult<Located> {
         Ok(match &self.path {
-
             Path::Full => Located::Range {
                 index: None,
                 ends: (Bound::Unbounded, Bound::Unbounded),
@@ -211,17 +214,19 @@ impl Access {
             };
             append(&value, stored(at), &mut prefix);
         }
-        let mut bound = |bound: Option<&(Scalar, bool)>| -> SqlResult<Option<Option<(Vec<u8>, bool)>>> {
-            let Some((scalar, included)) = bound else {
-                return Ok(Some(None));
+        let mut bound =
+            |bound: Option<&(Scalar, bool)>| -> SqlResult<Option<Option<(Vec<u8>, bool)>>> {
+                let Some((scalar, included)) = bound else {
+                    return Ok(Some(None));
+                };
+                let Some(value) = storable(scalar.constant(environment)?, stored(equal.len()))
+                else {
+                    return Ok(None);
+                };
+                let mut bytes = prefix.clone();
+                append(&value, stored(equal.len()), &mut bytes);
+                Ok(Some(Some((bytes, *included))))
             };
-            let Some(value) = storable(scalar.constant(environment)?, stored(equal.len())) else {
-                return Ok(None);
-            };
-            let mut bytes = prefix.clone();
-            append(&value, stored(equal.len()), &mut bytes);
-            Ok(Some(Some((bytes, *included))))
-        };
         let (Some(lower), Some(upper)) = (bound(lower)?, bound(upper)?) else {
             return Ok(None);
         };
@@ -290,10 +295,14 @@ fn scan(
     (start, end): &Ends,
     mut visit: impl FnMut(&[u8], &[u8]) -> SqlResult<ControlFlow<()>>,
 ) -> SqlResult<()> {
-    let stopped = tx.scan_rows(&table.table, scan_range(start, end), |key, row| match visit(key, row) {
-        Ok(ControlFlow::Continue(())) => ControlFlow::Continue(()),
-        Ok(ControlFlow::Break(())) => ControlFlow::Break(Ok(())),
-        Err(error) => ControlFlow::Break(Err(error)),
-    })?;
+    let stopped = tx.scan_rows(
+        &table.table,
+        scan_range(start, end),
+        |key, row| match visit(key, row) {
+            Ok(ControlFlow::Continue(())) => ControlFlow::Continue(()),
+            Ok(ControlFlow::Break(())) => ControlFlow::Break(Ok(())),
+            Err(error) => ControlFlow::Break(Err(error)),
+        },
+    )?;
     stopped.unwrap_or(Ok(()))
 }

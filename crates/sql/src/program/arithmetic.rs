@@ -28,7 +28,9 @@ impl ArithmeticOperator {
         match (left, right) {
             (Datum::Null, _) | (_, Datum::Null) => Ok(Datum::Null),
             (Datum::I64(left), Datum::I64(right)) => self.integers(of, *left, *right),
-            (Datum::F64(left), Datum::F64(right)) => Ok(Datum::F64(Float(self.floats(left.0, right.0)?))),
+            (Datum::F64(left), Datum::F64(right)) => {
+                Ok(Datum::F64(Float(self.floats(left.0, right.0)?)))
+            }
             (
                 Datum::Decimal { unscaled, scale },
                 Datum::Decimal {
@@ -45,7 +47,10 @@ impl ArithmeticOperator {
 
     fn integers(self, of: SqlType, left: i64, right: i64) -> SqlResult<Datum> {
         if right == 0 && matches!(self, Self::Divide | Self::Modulo) {
-            return Err(SqlError::new(sqlstate::DIVISION_BY_ZERO, "division by zero"));
+            return Err(SqlError::new(
+                sqlstate::DIVISION_BY_ZERO,
+                "division by zero",
+            ));
         }
         let result = match self {
             Self::Add => left.checked_add(right),
@@ -64,7 +69,10 @@ impl ArithmeticOperator {
 
     fn floats(self, left: f64, right: f64) -> SqlResult<f64> {
         if right == 0.0 && matches!(self, Self::Divide | Self::Modulo) {
-            return Err(SqlError::new(sqlstate::DIVISION_BY_ZERO, "division by zero"));
+            return Err(SqlError::new(
+                sqlstate::DIVISION_BY_ZERO,
+                "division by zero",
+            ));
         }
         Ok(match self {
             Self::Add => left + right,
@@ -126,7 +134,10 @@ mod tests {
         assert_eq!(error.message(), "integer out of range");
         assert!(apply(Multiply, SqlType::Int8, i64::MAX, 2).is_err());
         assert!(apply(Divide, SqlType::Int8, i64::MIN, -1).is_err());
-        assert_eq!(apply(Modulo, SqlType::Int8, i64::MIN, -1).unwrap(), Datum::I64(0));
+        assert_eq!(
+            apply(Modulo, SqlType::Int8, i64::MIN, -1).unwrap(),
+            Datum::I64(0)
+        );
         let error = apply(Divide, SqlType::Int2, 1, 0).unwrap_err();
         assert_eq!(error.sqlstate(), sqlstate::DIVISION_BY_ZERO);
     }
@@ -134,11 +145,19 @@ mod tests {
     #[test]
     fn decimals_keep_the_scale_of_the_result() {
         let decimal = |unscaled, scale| Datum::Decimal { unscaled, scale };
-        let of = SqlType::Numeric { precision: 20, scale: 3 };
+        let of = SqlType::Numeric {
+            precision: 20,
+            scale: 3,
+        };
         let sum = Add.apply(of, &decimal(15, 1), &decimal(125, 2)).unwrap();
         assert_eq!(sum, decimal(2750, 3));
-        let product = Multiply.apply(of, &decimal(15, 1), &decimal(125, 2)).unwrap();
+        let product = Multiply
+            .apply(of, &decimal(15, 1), &decimal(125, 2))
+            .unwrap();
         assert_eq!(product, decimal(1875, 3));
-        assert_eq!(Add.apply(of, &Datum::Null, &decimal(1, 0)).unwrap(), Datum::Null);
+        assert_eq!(
+            Add.apply(of, &Datum::Null, &decimal(1, 0)).unwrap(),
+            Datum::Null
+        );
     }
 }

@@ -104,7 +104,10 @@ impl RowValues<'_> {
                 Ok(row_value(layout, number, key, row, &mut scratch)?.to_datum())
             }
             Self::Decoded(values) => values.get(number).cloned().ok_or_else(|| {
-                SqlError::corrupted(format!("a row of {} values has no column {number}", values.len()))
+                SqlError::corrupted(format!(
+                    "a row of {} values has no column {number}",
+                    values.len()
+                ))
             }),
         }
     }
@@ -139,7 +142,11 @@ impl Scalar {
     ///
     /// # Errors
     /// Those of arithmetic and casts.
-    pub(crate) fn evaluate(&self, row: &RowValues<'_>, environment: &Environment) -> SqlResult<Datum> {
+    pub(crate) fn evaluate(
+        &self,
+        row: &RowValues<'_>,
+        environment: &Environment,
+    ) -> SqlResult<Datum> {
         match self {
             Self::Column(number) => row.column(*number),
             Self::Parameter(number) => environment.parameter(*number).cloned(),
@@ -159,7 +166,9 @@ impl Scalar {
                 if left == Datum::Null || right == Datum::Null {
                     return Ok(Datum::Null);
                 }
-                Ok(Datum::Bool(operator.holds(left.value().total_cmp(right.value()))))
+                Ok(Datum::Bool(
+                    operator.holds(left.value().total_cmp(right.value())),
+                ))
             }
             Self::And(parts) => all(parts, false, row, environment),
             Self::Or(parts) => all(parts, true, row, environment),
@@ -228,7 +237,8 @@ pub(crate) fn cast(value: Datum, to: SqlType) -> SqlResult<Datum> {
         (Datum::F64(number), to) if to.is_integer() => {
             // Half to even, as PostgreSQL rounds floating-point numbers.
             let whole = number.0.round_ties_even();
-            let within = (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&whole);
+            let within =
+                (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&whole);
             if !within {
                 return Err(to.out_of_range());
             }
@@ -280,19 +290,31 @@ mod tests {
         );
         let and = |a: &Scalar, b: &Scalar| constant(&Scalar::And(vec![a.clone(), b.clone()]));
         let or = |a: &Scalar, b: &Scalar| constant(&Scalar::Or(vec![a.clone(), b.clone()]));
-        assert_eq!((and(&yes, &null), and(&null, &no)), (Datum::Null, Datum::Bool(false)));
-        assert_eq!((or(&no, &null), or(&null, &yes)), (Datum::Null, Datum::Bool(true)));
+        assert_eq!(
+            (and(&yes, &null), and(&null, &no)),
+            (Datum::Null, Datum::Bool(false))
+        );
+        assert_eq!(
+            (or(&no, &null), or(&null, &yes)),
+            (Datum::Null, Datum::Bool(true))
+        );
         let compare = Scalar::Compare {
             operator: CompareOperator::Equal,
             operands: Box::new((Scalar::Parameter(0), null.clone())),
         };
         assert_eq!(constant(&compare), Datum::Null);
-        assert_eq!(constant(&Scalar::IsNull(Box::new(null), true)), Datum::Bool(true));
+        assert_eq!(
+            constant(&Scalar::IsNull(Box::new(null), true)),
+            Datum::Bool(true)
+        );
     }
 
     #[test]
     fn casts_round_and_check_ranges() {
-        let decimal = Datum::Decimal { unscaled: 25, scale: 1 };
+        let decimal = Datum::Decimal {
+            unscaled: 25,
+            scale: 1,
+        };
         assert_eq!(cast(decimal, SqlType::Int4).unwrap(), Datum::I64(3));
         let float = |number| Datum::F64(Float(number));
         assert_eq!(cast(float(2.5), SqlType::Int4).unwrap(), Datum::I64(2));

@@ -21,7 +21,12 @@ pub(crate) struct OutputFormat {
 
 /// Writes a value into a sink.
 #[inline]
-pub(crate) fn write_value(sink: &mut dyn RowSink, value: Value<'_>, format: OutputFormat, zone: TimeZone) {
+pub(crate) fn write_value(
+    sink: &mut dyn RowSink,
+    value: Value<'_>,
+    format: OutputFormat,
+    zone: TimeZone,
+) {
     if value.is_null() {
         return sink.null();
     }
@@ -79,11 +84,22 @@ impl SelectProgram {
                     sqlstate::OUT_OF_MEMORY,
                     format!("a statement in a transaction may return at most {rows_max} rows"),
                 )
-                .with_hint("Run the query outside of the transaction block, where it reads a view."));
+                .with_hint(
+                    "Run the query outside of the transaction block, where it reads a view.",
+                ));
             }
             let mark = sink.mark();
             let layout = &access.relation.layout;
-            let done = self.write_row(values, layout, key, row, environment, formats, &mut scratch, sink);
+            let done = self.write_row(
+                values,
+                layout,
+                key,
+                row,
+                environment,
+                formats,
+                &mut scratch,
+                sink,
+            );
             if let Err(error) = done {
                 // No part of a row stays.
                 sink.rewind(mark);
@@ -112,7 +128,10 @@ impl SelectProgram {
         if self.skip > 0 {
             return Ok(0);
         }
-        let values = self.output.iter().map(|scalar| scalar.constant(environment));
+        let values = self
+            .output
+            .iter()
+            .map(|scalar| scalar.constant(environment));
         let values = values.collect::<SqlResult<Vec<Datum>>>()?;
         sink.begin_row(values.len());
         for (value, format) in values.iter().zip(formats) {

@@ -16,7 +16,13 @@ pub(crate) fn index_prefix<'v>(
     into: &mut Vec<u8>,
 ) {
     for (value, column_type) in values {
-        key_codec::encode_column(value.value(), column_type, Some(NullOrder::Last), false, into);
+        key_codec::encode_column(
+            value.value(),
+            column_type,
+            Some(NullOrder::Last),
+            false,
+            into,
+        );
     }
 }
 
@@ -36,7 +42,10 @@ pub(crate) fn unique_key<'v>(
     values: impl IntoIterator<Item = (&'v Datum, ColumnType)> + Clone,
     row_key: &[u8],
 ) -> (Vec<u8>, bool) {
-    let has_null = values.clone().into_iter().any(|(value, _)| *value == Datum::Null);
+    let has_null = values
+        .clone()
+        .into_iter()
+        .any(|(value, _)| *value == Datum::Null);
     if has_null {
         return (index_key(values, row_key), false);
     }

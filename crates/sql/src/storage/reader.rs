@@ -87,7 +87,10 @@ impl ReadHandle {
     ///
     /// # Errors
     /// What `read` returns, and 25P01 if the session runs no transaction.
-    pub(crate) fn with<T>(&self, read: impl FnOnce(&mut Reader<'_>) -> SqlResult<T>) -> SqlResult<T> {
+    pub(crate) fn with<T>(
+        &self,
+        read: impl FnOnce(&mut Reader<'_>) -> SqlResult<T>,
+    ) -> SqlResult<T> {
         match self {
             Self::View(view) => read(&mut Reader::View(view)),
             Self::Session(session) => match &mut *session.lock() {

@@ -30,7 +30,10 @@ pub(crate) struct OpenTable {
 impl OpenTable {
     /// A block of row numbers that no row has: the first one, and how many.
     pub(crate) fn take_row_numbers(&self) -> (i64, i64) {
-        (self.next_row.fetch_add(ROW_NUMBERS, Ordering::Relaxed), ROW_NUMBERS)
+        (
+            self.next_row.fetch_add(ROW_NUMBERS, Ordering::Relaxed),
+            ROW_NUMBERS,
+        )
     }
 }
 
@@ -137,10 +140,12 @@ impl Storage {
             ControlFlow::Break(key)
         })?;
         if let Some(last) = last {
-            let last = last.ok_or_else(|| SqlError::corrupted("a row number has not eight bytes"))?;
+            let last =
+                last.ok_or_else(|| SqlError::corrupted("a row number has not eight bytes"))?;
             // The key of a signed number has its sign bit inverted.
             let last = (u64::from_be_bytes(last) ^ (1 << 63)) as i64;
-            open.next_row.fetch_max(last.saturating_add(1), Ordering::Relaxed);
+            open.next_row
+                .fetch_max(last.saturating_add(1), Ordering::Relaxed);
         }
         Ok(())
     }

@@ -67,7 +67,11 @@ pub(crate) fn parse_copy(reader: &mut TokenReader<'_>) -> SqlResult<CopyCommand>
     let from_stdin = match reader.takes_one(&["from", "to"]) {
         Some("from") if reader.takes("stdin") => true,
         Some("to") if reader.takes("stdout") => false,
-        Some(_) => return Err(SqlError::unsupported("COPY with a file or program of the server")),
+        Some(_) => {
+            return Err(SqlError::unsupported(
+                "COPY with a file or program of the server",
+            ));
+        }
         None => return Err(reader.unexpected()),
     };
     if from_stdin && matches!(source, CopySource::Query(_)) {
@@ -117,15 +121,32 @@ impl Options {
     /// One option. In brackets, its value follows; otherwise it is the older form.
     fn read(&mut self, reader: &mut TokenReader<'_>, in_brackets: bool) -> SqlResult<()> {
         let names = [
-            "format", "freeze", "delimiter", "delimiters", "null", "header", "quote", "escape", "encoding",
-            "csv", "binary", "oids", "force_quote", "force_not_null", "force_null", "force", "on_error",
+            "format",
+            "freeze",
+            "delimiter",
+            "delimiters",
+            "null",
+            "header",
+            "quote",
+            "escape",
+            "encoding",
+            "csv",
+            "binary",
+            "oids",
+            "force_quote",
+            "force_not_null",
+            "force_null",
+            "force",
+            "on_error",
         ];
         let Some(name) = reader.takes_one(&names) else {
             return Err(reader.unexpected());
         };
         let flag = |reader: &mut TokenReader<'_>| {
             let value = if in_brackets {
-                reader.takes_one(&["true", "false", "on", "off", "match"]).map(str::to_owned)
+                reader
+                    .takes_one(&["true", "false", "on", "off", "match"])
+                    .map(str::to_owned)
             } else {
                 None
             };
@@ -159,7 +180,9 @@ impl Options {
             "encoding" => {
                 let encoding = reader.value()?.to_ascii_lowercase().replace('-', "");
                 if encoding != "utf8" {
-                    return Err(SqlError::unsupported(format!("COPY encoding \"{encoding}\"")));
+                    return Err(SqlError::unsupported(format!(
+                        "COPY encoding \"{encoding}\""
+                    )));
                 }
             }
             other => return Err(SqlError::unsupported(format!("COPY option {other}"))),
@@ -168,7 +191,10 @@ impl Options {
     }
 
     fn format(self) -> SqlResult<CopyFormat> {
-        let byte = |text: Option<String>, default: u8, what: &str| match text.as_deref().map(str::as_bytes) {
+        let byte = |text: Option<String>, default: u8, what: &str| match text
+            .as_deref()
+            .map(str::as_bytes)
+        {
             None => Ok(default),
             Some([byte]) if byte.is_ascii() && !matches!(*byte, b'\n' | b'\r') => Ok(*byte),
             Some(_) => Err(SqlError::new(
@@ -179,8 +205,18 @@ impl Options {
         let quote = byte(self.quote, b'"', "quote")?;
         Ok(CopyFormat {
             csv: self.csv,
-            delimiter: byte(self.delimiter, if self.csv { b',' } else { b'\t' }, "delimiter")?,
-            null: self.null.unwrap_or_else(|| if self.csv { String::new() } else { "\\N".to_owned() }),
+            delimiter: byte(
+                self.delimiter,
+                if self.csv { b',' } else { b'\t' },
+                "delimiter",
+            )?,
+            null: self.null.unwrap_or_else(|| {
+                if self.csv {
+                    String::new()
+                } else {
+                    "\\N".to_owned()
+                }
+            }),
             header: self.header,
             quote,
             escape: byte(self.escape, quote, "escape")?,
@@ -204,7 +240,10 @@ mod tests {
     fn copy_is_read_as_pgbench_writes_it() {
         let copy = parsed("copy pgbench_accounts from stdin with (freeze on)");
         assert!(copy.from_stdin && copy.freeze && !copy.format.csv);
-        assert_eq!((copy.format.delimiter, copy.format.null.as_str()), (b'\t', "\\N"));
+        assert_eq!(
+            (copy.format.delimiter, copy.format.null.as_str()),
+            (b'\t', "\\N")
+        );
     }
 
     #[test]

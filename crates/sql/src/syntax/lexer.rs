@@ -70,7 +70,11 @@ fn continues_word(byte: u8) -> bool {
 
 impl Scanner<'_> {
     fn byte(&self, ahead: usize) -> u8 {
-        self.text.as_bytes().get(self.at + ahead).copied().unwrap_or(0)
+        self.text
+            .as_bytes()
+            .get(self.at + ahead)
+            .copied()
+            .unwrap_or(0)
     }
 
     fn rest(&self) -> &[u8] {
@@ -142,7 +146,8 @@ impl Scanner<'_> {
             }
             b'u' | b'U' if self.byte(1) == b'&' && matches!(self.byte(2), b'\'' | b'"') => {
                 self.at += 2;
-                self.quoted(self.byte(0), false).map(|()| TokenKind::OtherText)
+                self.quoted(self.byte(0), false)
+                    .map(|()| TokenKind::OtherText)
             }
             b'$' if self.byte(1).is_ascii_digit() => {
                 self.at += 1;
@@ -245,7 +250,8 @@ impl Scanner<'_> {
             // A sign after another operator is a token of its own, unless the operator has a special character.
             let special = |byte: &u8| b"~!@#%^&|`?".contains(byte);
             let so_far = &self.text.as_bytes()[start..self.at];
-            if self.at > start && matches!(self.byte(0), b'+' | b'-') && !so_far.iter().any(special) {
+            if self.at > start && matches!(self.byte(0), b'+' | b'-') && !so_far.iter().any(special)
+            {
                 break;
             }
             self.at += 1;
@@ -305,7 +311,10 @@ mod tests {
 
     fn kinds(text: &str) -> Vec<(TokenKind, &str)> {
         let found = tokens(text).unwrap();
-        found.iter().map(|token| (token.kind, token.text(text))).collect()
+        found
+            .iter()
+            .map(|token| (token.kind, token.text(text)))
+            .collect()
     }
 
     #[test]

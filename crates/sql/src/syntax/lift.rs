@@ -72,7 +72,11 @@ pub(crate) fn lift(text: &str) -> SqlResult<Option<Lifted>> {
             start = found[at - 1].start;
         }
         lifted.text.push_str(&text[copied..start]);
-        lifted.kinds.push(if kind == LiteralKind::Text { kind } else { kind_of(&value) });
+        lifted.kinds.push(if kind == LiteralKind::Text {
+            kind
+        } else {
+            kind_of(&value)
+        });
         lifted.values.push(value);
         lifted.text.push_str(&format!("${}", lifted.kinds.len()));
         copied = token.end;
@@ -130,10 +134,20 @@ mod tests {
 
     #[test]
     fn literals_become_parameters_with_their_signs() {
-        let lifted = lift("UPDATE t SET c = c + -5, d = 'x' WHERE k = 7 - 3000000000").unwrap().unwrap();
-        assert_eq!(lifted.text, "UPDATE t SET c = c + $1, d = $2 WHERE k = $3 - $4");
+        let lifted = lift("UPDATE t SET c = c + -5, d = 'x' WHERE k = 7 - 3000000000")
+            .unwrap()
+            .unwrap();
+        assert_eq!(
+            lifted.text,
+            "UPDATE t SET c = c + $1, d = $2 WHERE k = $3 - $4"
+        );
         assert_eq!(lifted.values, ["-5", "x", "7", "3000000000"]);
-        let kinds = [LiteralKind::Int4, LiteralKind::Text, LiteralKind::Int4, LiteralKind::Int8];
+        let kinds = [
+            LiteralKind::Int4,
+            LiteralKind::Text,
+            LiteralKind::Int4,
+            LiteralKind::Int8,
+        ];
         assert_eq!(lifted.kinds, kinds);
     }
 
@@ -141,6 +155,9 @@ mod tests {
     fn limits_and_foreign_statements_stay() {
         assert_eq!(lift("SELECT a FROM t LIMIT 5").unwrap(), None);
         assert_eq!(lift("CREATE TABLE t (a numeric(5, 2))").unwrap(), None);
-        assert_eq!(lift("SELECT a FROM t WHERE k = $1 AND b = 2").unwrap(), None);
+        assert_eq!(
+            lift("SELECT a FROM t WHERE k = $1 AND b = 2").unwrap(),
+            None
+        );
     }
 }

@@ -53,9 +53,9 @@ impl<'t> TokenReader<'t> {
 
     /// Takes the next token if it is this operator or bracket.
     pub(crate) fn takes_symbol(&mut self, symbol: &str) -> bool {
-        let is_it = self
-            .peek()
-            .is_some_and(|token| token.kind == TokenKind::Symbol && token.text(self.text) == symbol);
+        let is_it = self.peek().is_some_and(|token| {
+            token.kind == TokenKind::Symbol && token.text(self.text) == symbol
+        });
         self.at += usize::from(is_it);
         is_it
     }
@@ -134,8 +134,11 @@ impl<'t> TokenReader<'t> {
         match self.peek() {
             Some(token) => {
                 let position = self.text[..token.start].chars().count() + 1;
-                SqlError::syntax(format!("syntax error at or near \"{}\"", token.text(self.text)))
-                    .with_position(position)
+                SqlError::syntax(format!(
+                    "syntax error at or near \"{}\"",
+                    token.text(self.text)
+                ))
+                .with_position(position)
             }
             None => SqlError::syntax("syntax error at end of input")
                 .with_position(self.text.chars().count() + 1),

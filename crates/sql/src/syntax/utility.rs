@@ -63,10 +63,38 @@ pub(crate) enum SetValue {
 pub(crate) fn parse_utility(text: &str) -> SqlResult<Option<Utility>> {
     let mut reader = TokenReader::new(text)?;
     let words = [
-        "begin", "start", "commit", "end", "rollback", "abort", "savepoint", "release", "set", "show",
-        "reset", "discard", "deallocate", "vacuum", "analyze", "checkpoint", "lock", "copy", "prepare",
-        "execute", "declare", "fetch", "listen", "unlisten", "notify", "cluster", "reindex", "grant",
-        "revoke", "comment", "do", "call",
+        "begin",
+        "start",
+        "commit",
+        "end",
+        "rollback",
+        "abort",
+        "savepoint",
+        "release",
+        "set",
+        "show",
+        "reset",
+        "discard",
+        "deallocate",
+        "vacuum",
+        "analyze",
+        "checkpoint",
+        "lock",
+        "copy",
+        "prepare",
+        "execute",
+        "declare",
+        "fetch",
+        "listen",
+        "unlisten",
+        "notify",
+        "cluster",
+        "reindex",
+        "grant",
+        "revoke",
+        "comment",
+        "do",
+        "call",
     ];
     let Some(word) = reader.takes_one(&words) else {
         return Ok(None);
@@ -142,7 +170,11 @@ fn no_chain(reader: &mut TokenReader<'_>) -> SqlResult<()> {
         return Ok(());
     }
     if reader.takes("no") {
-        return if reader.takes("chain") { Ok(()) } else { Err(reader.unexpected()) };
+        return if reader.takes("chain") {
+            Ok(())
+        } else {
+            Err(reader.unexpected())
+        };
     }
     Err(SqlError::unsupported("AND CHAIN"))
 }
@@ -291,7 +323,10 @@ mod tests {
             begin("START TRANSACTION", true)
         );
         assert_eq!(parsed("END"), Utility::Commit);
-        assert_eq!(parsed("rollback to savepoint \"A\""), Utility::RollbackTo("A".to_owned()));
+        assert_eq!(
+            parsed("rollback to savepoint \"A\""),
+            Utility::RollbackTo("A".to_owned())
+        );
         assert!(parse_utility("begin; x").is_err());
         assert_eq!(parse_utility("SELECT 1").unwrap(), None);
     }
@@ -303,7 +338,10 @@ mod tests {
             value: SetValue::Text(value.to_owned()),
             local: false,
         };
-        assert_eq!(parsed("SET DateStyle TO ISO, MDY"), set("datestyle", "iso, mdy"));
+        assert_eq!(
+            parsed("SET DateStyle TO ISO, MDY"),
+            set("datestyle", "iso, mdy")
+        );
         assert_eq!(parsed("set time zone 'UTC'"), set("timezone", "UTC"));
         assert_eq!(parsed("SET a.b = 5"), set("a.b", "5"));
         assert_eq!(parsed("show all"), Utility::Show(None));

@@ -129,9 +129,21 @@ mod tests {
     #[test]
     fn wrong_lengths_and_texts_are_refused() {
         let state = |of, bytes: &[u8]| from_binary(of, bytes).unwrap_err().sqlstate();
-        assert_eq!(state(SqlType::Int4, &[0; 8]), sqlstate::INVALID_BINARY_REPRESENTATION);
-        assert_eq!(state(SqlType::Uuid, &[0; 8]), sqlstate::INVALID_BINARY_REPRESENTATION);
-        assert_eq!(state(SqlType::Text, &[0xff]), sqlstate::CHARACTER_NOT_IN_REPERTOIRE);
-        assert_eq!(state(SqlType::NUMERIC, &[0, 1]), sqlstate::INVALID_BINARY_REPRESENTATION);
+        assert_eq!(
+            state(SqlType::Int4, &[0; 8]),
+            sqlstate::INVALID_BINARY_REPRESENTATION
+        );
+        assert_eq!(
+            state(SqlType::Uuid, &[0; 8]),
+            sqlstate::INVALID_BINARY_REPRESENTATION
+        );
+        assert_eq!(
+            state(SqlType::Text, &[0xff]),
+            sqlstate::CHARACTER_NOT_IN_REPERTOIRE
+        );
+        assert_eq!(
+            state(SqlType::NUMERIC, &[0, 1]),
+            sqlstate::INVALID_BINARY_REPRESENTATION
+        );
     }
 }

@@ -2,8 +2,8 @@
 
 use namiki_data::columns::Value;
 
-use super::time::{EPOCH_2000_DAYS, EPOCH_2000_MICROS};
 use super::SqlType;
+use super::time::{EPOCH_2000_DAYS, EPOCH_2000_MICROS};
 
 /// Appends the binary form of a value that is not null.
 pub(crate) fn write_binary(value: Value<'_>, of: SqlType, into: &mut Vec<u8>) {
@@ -44,7 +44,11 @@ fn write_numeric(unscaled: i128, scale: u8, into: &mut Vec<u8>) {
     digits.insert_str(0, &"000"[..lead]);
     let mut groups: Vec<i16> = Vec::with_capacity(digits.len() / 4);
     for group in digits.as_bytes().chunks(4) {
-        groups.push(group.iter().fold(0, |sum, digit| sum * 10 + i16::from(digit - b'0')));
+        groups.push(
+            group
+                .iter()
+                .fold(0, |sum, digit| sum * 10 + i16::from(digit - b'0')),
+        );
     }
     let mut weight = groups.len() as i16 - (usize::from(scale).div_ceil(4)) as i16 - 1;
     let zeros = groups.iter().take_while(|group| **group == 0).count();
@@ -85,10 +89,21 @@ mod tests {
             (i128::MAX / 10, 10),
         ] {
             let mut bytes = Vec::new();
-            write_binary(Value::Decimal { unscaled, scale }, SqlType::NUMERIC, &mut bytes);
-            let of = SqlType::Numeric { precision: 38, scale };
+            write_binary(
+                Value::Decimal { unscaled, scale },
+                SqlType::NUMERIC,
+                &mut bytes,
+            );
+            let of = SqlType::Numeric {
+                precision: 38,
+                scale,
+            };
             let read = from_binary(of, &bytes).unwrap();
-            assert_eq!(read, Datum::Decimal { unscaled, scale }, "{unscaled} {scale}");
+            assert_eq!(
+                read,
+                Datum::Decimal { unscaled, scale },
+                "{unscaled} {scale}"
+            );
         }
     }
 

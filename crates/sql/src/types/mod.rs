@@ -241,7 +241,9 @@ impl SqlType {
                     _ => return Err(self.mismatch()),
                 };
                 let unscaled = rescale_rounded(unscaled, from, scale)
-                    .filter(|it| it.unsigned_abs() < POWERS_OF_TEN[usize::from(precision)].unsigned_abs())
+                    .filter(|it| {
+                        it.unsigned_abs() < POWERS_OF_TEN[usize::from(precision)].unsigned_abs()
+                    })
                     .ok_or_else(|| numeric_overflow(precision, scale))?;
                 Ok(Datum::Decimal { unscaled, scale })
             }
@@ -370,9 +372,18 @@ mod tests {
 
     #[test]
     fn numerics_are_rounded_to_their_scale() {
-        let numeric = SqlType::Numeric { precision: 4, scale: 2 };
-        let value = Datum::Decimal { unscaled: 12_345, scale: 3 };
-        let expected = Datum::Decimal { unscaled: 1_235, scale: 2 };
+        let numeric = SqlType::Numeric {
+            precision: 4,
+            scale: 2,
+        };
+        let value = Datum::Decimal {
+            unscaled: 12_345,
+            scale: 3,
+        };
+        let expected = Datum::Decimal {
+            unscaled: 1_235,
+            scale: 2,
+        };
         assert_eq!(numeric.assign(value).unwrap(), expected);
         let error = numeric.assign(Datum::I64(100)).unwrap_err();
         assert_eq!(error.sqlstate(), sqlstate::NUMERIC_VALUE_OUT_OF_RANGE);

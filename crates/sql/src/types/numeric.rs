@@ -49,7 +49,9 @@ pub(crate) fn parse_numeric(text: &str) -> Option<Datum> {
         if !byte.is_ascii_digit() {
             return None;
         }
-        unscaled = unscaled.checked_mul(10)?.checked_add(i128::from(byte - b'0'))?;
+        unscaled = unscaled
+            .checked_mul(10)?
+            .checked_add(i128::from(byte - b'0'))?;
     }
     let mut scale = i32::try_from(fraction.len()).ok()?.checked_sub(exponent)?;
     if scale < 0 {
@@ -77,7 +79,11 @@ mod tests {
     #[test]
     fn rounding_is_half_away_from_zero() {
         for (unscaled, expected) in [(15, 2), (14, 1), (-15, -2), (-14, -1), (25, 3)] {
-            assert_eq!(rescale_rounded(unscaled, 1, 0), Some(expected), "{unscaled}");
+            assert_eq!(
+                rescale_rounded(unscaled, 1, 0),
+                Some(expected),
+                "{unscaled}"
+            );
         }
         assert_eq!(rescale_rounded(i128::MAX, 0, 1), None);
         assert_eq!(rescale_rounded(i128::MAX, 38, 0), Some(2));

@@ -27,13 +27,20 @@ pub(crate) fn from_text(to: SqlType, text: &str, zone: TimeZone) -> SqlResult<Da
                 _ => return Err(too_large(to, text)),
             }
         }
-        SqlType::Float4 | SqlType::Float8 => Datum::F64(Float(float(text.trim()).ok_or_else(invalid)?)),
+        SqlType::Float4 | SqlType::Float8 => {
+            Datum::F64(Float(float(text.trim()).ok_or_else(invalid)?))
+        }
         SqlType::Numeric { scale, .. } => {
             let value = parse_numeric(text.trim()).ok_or_else(invalid)?;
-            let Datum::Decimal { unscaled, scale: from } = value else {
+            let Datum::Decimal {
+                unscaled,
+                scale: from,
+            } = value
+            else {
                 return Err(invalid());
             };
-            let unscaled = rescale_rounded(unscaled, from, scale).ok_or_else(|| to.out_of_range())?;
+            let unscaled =
+                rescale_rounded(unscaled, from, scale).ok_or_else(|| to.out_of_range())?;
             Datum::Decimal { unscaled, scale }
         }
         SqlType::Date => Datum::Date(time::parse_date(text).ok_or_else(|| invalid_time(to, text))?),
@@ -42,7 +49,8 @@ pub(crate) fn from_text(to: SqlType, text: &str, zone: TimeZone) -> SqlResult<Da
             Datum::I64(micros)
         }
         SqlType::Timestamptz => {
-            let (micros, offset) = time::parse_timestamp(text).ok_or_else(|| invalid_time(to, text))?;
+            let (micros, offset) =
+                time::parse_timestamp(text).ok_or_else(|| invalid_time(to, text))?;
             Datum::I64(match offset {
                 Some(seconds) => micros.saturating_sub(i64::from(seconds) * 1_000_000),
                 None => zone.instant(micros),
@@ -72,9 +80,15 @@ fn invalid_text(to: SqlType, text: &str) -> SqlError {
 }
 
 fn invalid_time(to: SqlType, text: &str) -> SqlError {
-    let looks_right = text.trim().bytes().all(|byte| byte.is_ascii_digit() || b"-:/T .+Z".contains(&byte));
+    let looks_right = text
+        .trim()
+        .bytes()
+        .all(|byte| byte.is_ascii_digit() || b"-:/T .+Z".contains(&byte));
     let (state, what) = if looks_right && !text.trim().is_empty() {
-        (sqlstate::DATETIME_FIELD_OVERFLOW, "date/time field value out of range")
+        (
+            sqlstate::DATETIME_FIELD_OVERFLOW,
+            "date/time field value out of range",
+        )
     } else {
         (sqlstate::INVALID_DATETIME_FORMAT, "invalid input syntax")
     };
@@ -119,7 +133,9 @@ fn float(text: &str) -> Option<f64> {
 
 /// Sixteen bytes, with hyphens anywhere and braces around.
 fn uuid(text: &str) -> Option<Vec<u8>> {
-    let text = text.strip_prefix('{').map_or(Some(text), |rest| rest.strip_suffix('}'))?;
+    let text = text
+        .strip_prefix('{')
+        .map_or(Some(text), |rest| rest.strip_suffix('}'))?;
     let digits: String = text.chars().filter(|it| *it != '-').collect();
     (digits.len() == 32).then(|| hexadecimal(&digits)).flatten()
 }
@@ -127,7 +143,10 @@ fn uuid(text: &str) -> Option<Vec<u8>> {
 /// `\x` and hexadecimal digits, or the older form: octal numbers after a backslash.
 fn bytea(text: &str) -> Option<Vec<u8>> {
     if let Some(digits) = text.strip_prefix("\\x") {
-        let digits: String = digits.chars().filter(|it| !it.is_ascii_whitespace()).collect();
+        let digits: String = digits
+            .chars()
+            .filter(|it| !it.is_ascii_whitespace())
+            .collect();
         return hexadecimal(&digits);
     }
     let mut bytes = Vec::with_capacity(text.len());
@@ -158,7 +177,11 @@ fn hexadecimal(digits: &str) -> Option<Vec<u8>> {
     }
     let pair = |at: usize| u8::from_str_radix(&digits[at..at + 2], 16).ok();
     let sign = digits.contains(['+', '-']);
-    (0..digits.len()).step_by(2).map(pair).collect::<Option<Vec<u8>>>().filter(|_| !sign)
+    (0..digits.len())
+        .step_by(2)
+        .map(pair)
+        .collect::<Option<Vec<u8>>>()
+        .filter(|_| !sign)
 }
 
 #[cfg(test)]
@@ -173,8 +196,14 @@ mod tests {
     fn values_are_read_from_their_texts() {
         assert_eq!(read(SqlType::Bool, "t").unwrap(), Datum::Bool(true));
         assert_eq!(read(SqlType::Int4, " 12 ").unwrap(), Datum::I64(12));
-        assert_eq!(read(SqlType::Bytea, "\\x00ff").unwrap(), Datum::Bytes(vec![0, 255]));
-        assert_eq!(read(SqlType::Bytea, "a\\\\\\001").unwrap(), Datum::Bytes(b"a\\\x01".to_vec()));
+        assert_eq!(
+            read(SqlType::Bytea, "\\x00ff").unwrap(),
+            Datum::Bytes(vec![0, 255])
+        );
+        assert_eq!(
+            read(SqlType::Bytea, "a\\\\\\001").unwrap(),
+            Datum::Bytes(b"a\\\x01".to_vec())
+        );
         let uuid = read(SqlType::Uuid, "00000000-0000-0000-0000-0000000000ff").unwrap();
         assert_eq!(uuid, Datum::Bytes([vec![0; 15], vec![255]].concat()));
         let zoned = read(SqlType::Timestamptz, "1970-01-01 02:00+02").unwrap();
@@ -185,8 +214,16 @@ mod tests {
     fn other_texts_are_refused_with_their_states() {
         for (to, text, state) in [
             (SqlType::Int4, "x", sqlstate::INVALID_TEXT_REPRESENTATION),
-            (SqlType::Int4, "3000000000", sqlstate::NUMERIC_VALUE_OUT_OF_RANGE),
-            (SqlType::Date, "2026-02-30", sqlstate::DATETIME_FIELD_OVERFLOW),
+            (
+                SqlType::Int4,
+                "3000000000",
+                sqlstate::NUMERIC_VALUE_OUT_OF_RANGE,
+            ),
+            (
+                SqlType::Date,
+                "2026-02-30",
+                sqlstate::DATETIME_FIELD_OVERFLOW,
+            ),
             (SqlType::Date, "never", sqlstate::INVALID_DATETIME_FORMAT),
             (SqlType::Json, "{", sqlstate::INVALID_TEXT_REPRESENTATION),
             (SqlType::Uuid, "12", sqlstate::INVALID_TEXT_REPRESENTATION),

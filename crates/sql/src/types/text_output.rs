@@ -147,7 +147,10 @@ mod tests {
     fn other_values_have_their_own_forms() {
         assert_eq!(written(Value::Bool(true), SqlType::Bool), "t");
         assert_eq!(written(Value::Bytes(&[0, 255]), SqlType::Bytea), "\\x00ff");
-        assert_eq!(written(Value::I64(0), SqlType::Timestamptz), "1970-01-01 02:00:00+02");
+        assert_eq!(
+            written(Value::I64(0), SqlType::Timestamptz),
+            "1970-01-01 02:00:00+02"
+        );
         assert_eq!(written(Value::I64(0), SqlType::Int4), "0");
         let uuid = written(Value::Bytes(&[17; 16]), SqlType::Uuid);
         assert_eq!(uuid, "11111111-1111-1111-1111-111111111111");

@@ -51,7 +51,9 @@ impl TimeZone {
             Self::Utc => 0,
             Self::Fixed(seconds) => seconds,
             Self::Named(zone) => DateTime::from_timestamp_micros(micros).map_or(0, |at| {
-                zone.offset_from_utc_datetime(&at.naive_utc()).fix().local_minus_utc()
+                zone.offset_from_utc_datetime(&at.naive_utc())
+                    .fix()
+                    .local_minus_utc()
             }),
         }
     }
@@ -63,7 +65,10 @@ impl TimeZone {
             Self::Fixed(seconds) => seconds,
             Self::Named(zone) => local(local_micros)
                 .and_then(|at| zone.offset_from_local_datetime(&at).earliest())
-                .map_or_else(|| self.offset_at(local_micros), |offset| offset.fix().local_minus_utc()),
+                .map_or_else(
+                    || self.offset_at(local_micros),
+                    |offset| offset.fix().local_minus_utc(),
+                ),
         };
         local_micros.saturating_sub(i64::from(seconds) * 1_000_000)
     }
@@ -85,7 +90,11 @@ fn parse_offset(text: &str) -> Option<i32> {
         b'-' => (-1, &text[1..]),
         _ => return None,
     };
-    if rest.is_empty() || !rest.bytes().all(|byte| byte.is_ascii_digit() || byte == b':') {
+    if rest.is_empty()
+        || !rest
+            .bytes()
+            .all(|byte| byte.is_ascii_digit() || byte == b':')
+    {
         return None;
     }
     let parts: Vec<&str> = if rest.contains(':') {
@@ -105,7 +114,11 @@ fn parse_offset(text: &str) -> Option<i32> {
 /// Appends `+02` or `-03:30`.
 pub(crate) fn write_offset(seconds: i32, into: &mut String) {
     use std::fmt::Write as _;
-    let (sign, all) = if seconds < 0 { ('-', -seconds) } else { ('+', seconds) };
+    let (sign, all) = if seconds < 0 {
+        ('-', -seconds)
+    } else {
+        ('+', seconds)
+    };
     // Writing to a text cannot fail.
     let _ = write!(into, "{sign}{:02}", all / 3600);
     if all % 3600 != 0 {
@@ -165,12 +178,17 @@ fn rounded_micros(time: TimeDelta) -> Option<i64> {
 /// Appends `2026-11-29`.
 pub(crate) fn write_date(days: i64, into: &mut String) {
     use std::fmt::Write as _;
-    let date = TimeDelta::try_days(days).and_then(|days| NaiveDate::default().checked_add_signed(days));
+    let date =
+        TimeDelta::try_days(days).and_then(|days| NaiveDate::default().checked_add_signed(days));
     match date {
         Some(date) => {
             use chrono::Datelike as _;
             let year = date.year();
-            let (year, era) = if year > 0 { (year, "") } else { (1 - year, " BC") };
+            let (year, era) = if year > 0 {
+                (year, "")
+            } else {
+                (1 - year, " BC")
+            };
             let _ = write!(into, "{year:04}-{:02}-{:02}{era}", date.month(), date.day());
         }
         None => into.push_str(if days < 0 { "-infinity" } else { "infinity" }),
@@ -222,7 +240,10 @@ mod tests {
             let (micros, offset) = parse_timestamp(text).unwrap();
             assert_eq!((written(micros).as_str(), offset), (text, None));
         }
-        assert_eq!(parse_timestamp("2026-11-29T01:02:03+02").unwrap().1, Some(7200));
+        assert_eq!(
+            parse_timestamp("2026-11-29T01:02:03+02").unwrap().1,
+            Some(7200)
+        );
         assert_eq!(parse_timestamp("2026-13-29"), None);
     }
 
