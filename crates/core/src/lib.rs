@@ -105,6 +105,7 @@ mod thread_number;
 mod txn;
 mod wal_format;
 
+pub use api::byte_rows::{ByteTable, RowScan};
 pub use api::database::Database;
 pub use api::rows::Rows;
 pub use api::session::Session;
@@ -130,10 +131,10 @@ pub use namiki_data::__derive;
 #[cfg(feature = "serde")]
 pub use namiki_data::Serde;
 pub use namiki_data::{
-    AsKey, Key, KeyBytes, KeyPrefix, KeyRange, Number, RowLayout, TypeLayout, TypeLayouts, Value,
-    ValueBytes, ValueView, VariantLayout, Versioned,
+    AsKey, Key, KeyBytes, KeyPrefix, KeyRange, Number, RowLayout, SchemaVersions, TypeLayout,
+    TypeLayouts, Value, ValueBytes, ValueView, VariantLayout, Versioned,
 };
-pub use namiki_index::Direction;
+pub use namiki_index::{Direction, ScanRange};
 pub use namiki_log::{LogCounters, LogError, Prepare, ReadError, RegionUse, SequencerKind};
 pub use namiki_platform::disk::DeviceProfile;
 pub use namiki_platform::{Epoch, Generation, Lsn, Stamp, WorkerId};

@@ -4,6 +4,7 @@ mod api;
 mod aries;
 mod async_commits;
 mod batched_keys;
+mod byte_rows;
 mod deferred_writes;
 mod deleted_keys;
 mod foreign_tickets_and_savepoints;

@@ -121,6 +121,7 @@ const ORDER: &[&str] = &[
     "api/transaction",
     "api/view",
     "api/rows",
+    "api/byte_rows",
     "api/map",
     "api/running_body",
     "api/session",

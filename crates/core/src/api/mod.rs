@@ -1,6 +1,7 @@
 //! The public interface: a database, its sessions and transactions, views, typed tables and
 //! queries.
 
+pub(crate) mod byte_rows;
 pub(crate) mod database;
 mod maintenance;
 mod map;

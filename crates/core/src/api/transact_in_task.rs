@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use crate::api::database::Database;
 use crate::api::running_body::check_not_nested;
 use crate::api::session::{Ended, Failure, ROOM_MADE_MAX, Session, conflict_in};
+use crate::api::table::Table;
 use crate::commit::engine::Engine;
 use crate::commit::room_requests::RoomRequest;
 use crate::commit::ticket::Acknowledged;
@@ -91,6 +92,25 @@ impl Database {
         mut body: impl FnMut(&mut Transaction) -> Result<T, E>,
     ) -> Result<T, E> {
         self.run_in_task(&mut body, |_| None).await
+    }
+
+    /// Ends when a table is loaded. After an opening, tables are loaded in the background, and a
+    /// transaction of a [session](crate::Session) that uses one that is not loaded yet ends with
+    /// [`Error::TableLoading`].
+    ///
+    /// # Errors
+    /// [`Error::TableNotLoaded`], [`Error::TableDropped`], [`Error::ForeignTable`], [`Error::Forked`].
+    pub async fn table_loaded<K: ?Sized, V: ?Sized>(
+        &self,
+        table: &Table<K, V>,
+    ) -> Result<(), Error> {
+        let raw_table = table.raw_table();
+        self.shared.engine.check_process()?;
+        self.shared.engine.check_table(raw_table)?;
+        if raw_table.is_loaded() {
+            return Ok(());
+        }
+        Loaded(raw_table).await
     }
 
     async fn run_in_task<T, E: From<Error>>(

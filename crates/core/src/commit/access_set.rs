@@ -721,6 +721,11 @@ impl AccessSet {
         !self.gaps.is_empty()
     }
 
+    /// How many leaves are noted in which gaps were read.
+    pub(crate) fn gap_count(&self) -> usize {
+        self.gaps.len()
+    }
+
     /// The gaps that were read: the table and the leaf.
     pub(crate) fn gaps(&self) -> impl Iterator<Item = (&RawTable, LeafVersion)> {
         self.gaps

@@ -170,6 +170,19 @@ impl Transaction {
         writes.map(|write| write.record.as_it_is()).collect()
     }
 
+    /// How many versions and gaps the transaction remembers, to be validated at its commit. Each
+    /// takes some dozens of bytes: a scan adds one for each row and each leaf.
+    #[must_use]
+    pub fn read_count(&self) -> usize {
+        self.access_set.reads.len() + self.access_set.gap_count()
+    }
+
+    /// The bytes of the keys and values that the transaction holds to be written.
+    #[must_use]
+    pub fn written_bytes(&self) -> usize {
+        self.access_set.bytes()
+    }
+
     /// Whether records are locked before they are read.
     pub(crate) fn locks_reads(&self) -> bool {
         with_protocol!(self.concurrency, P => P::LOCKS_READS)
