@@ -63,6 +63,10 @@ pub enum Error {
          body, do not wait in an executor that runs other tasks on the same thread meanwhile"
     )]
     NestedTransaction,
+    /// The session has begun no transaction, or has ended it. Nothing was changed. Call
+    /// [`Session::begin`](crate::Session::begin) first.
+    #[error("the session runs no transaction; begin one with Session::begin")]
+    NoTransaction,
     /// An insert found its key present. The transaction can continue.
     #[error("table {table:?} already holds the key {key}; put replaces its value")]
     Duplicate {

@@ -36,7 +36,7 @@ use crate::commit::epoch::{Count, SlotId};
 use crate::commit::held_resources::TxnResources;
 use crate::commit::ticket::{self, Ticket};
 use crate::concurrency::cc::{CcProtocol, Checks, NoFaults, with_protocol};
-use crate::concurrency::contention::retry_state::{Backoff, RetryState};
+use crate::concurrency::contention::retry_state::{Backoff, PriorityRequest, RetryState};
 use crate::error::Error;
 use crate::protocol_spec::{ConcurrencyControl, LockRelease, WaitPolicy};
 use crate::storage::free_large_buffers::{Sizes, free_if_large};
@@ -161,6 +161,27 @@ impl Transaction {
 
     pub(crate) fn engine(&self) -> &Engine {
         &self.resources.engine
+    }
+
+    /// The engine, for callers that outlive a borrow of the transaction.
+    pub(crate) fn shared_engine(&self) -> Arc<Engine> {
+        Arc::clone(&self.resources.engine)
+    }
+
+    /// Whether it is to write anything.
+    pub(crate) fn has_writes(&self) -> bool {
+        !self.access_set.writes.is_empty() || !self.access_set.deferred.is_empty()
+    }
+
+    /// Whether it has met a conflict.
+    pub(crate) fn has_conflict(&self) -> bool {
+        self.doom.conflict().is_some()
+    }
+
+    /// Whether a version that it has read is known to be no longer valid.
+    pub(crate) fn has_dead_reads(&self) -> bool {
+        let mut reads = self.access_set.reads.iter();
+        with_protocol!(self.concurrency, P => reads.any(|read| P::is_dead(read.record, read.seen)))
     }
 
     /// The records of the writes so far, in any of their incarnations.
@@ -345,6 +366,11 @@ impl Transaction {
         self.resources.held.retry.note_conflict()
     }
 
+    /// How many attempts in a row ended in a conflict.
+    pub(crate) fn conflicts_in_a_row(&self) -> u32 {
+        self.resources.held.retry.conflicts_in_a_row()
+    }
+
     /// What to do before the next attempt.
     pub(crate) fn backoff(&self) -> Backoff {
         self.resources.held.retry.backoff()
@@ -357,6 +383,15 @@ impl Transaction {
             let TxnResources { engine, held, .. } = &mut self.resources;
             held.retry.request_priority(&engine.priority);
         }
+    }
+
+    /// After a conflict of a task: releases the priority token until the task requests it next. Returns that request.
+    pub(crate) fn suspend_priority(&mut self) -> PriorityRequest {
+        if !self.may_request_priority() {
+            return PriorityRequest::None;
+        }
+        let TxnResources { engine, held, .. } = &mut self.resources;
+        held.retry.suspend_priority(&engine.priority)
     }
 
     /// Whether commit priority is of use to it.
