@@ -14,6 +14,7 @@ mod indexes;
 mod integrity_constraints;
 mod logged_reads;
 mod nested_transactions;
+mod statement_ends;
 mod table_creation;
 mod transaction_bodies;
 mod wrong_input;
