@@ -119,6 +119,7 @@ pub use backup::options_and_reports::{
 pub use checkpoint::horizon_stats::HorizonStats;
 pub use checkpoint::settings_and_reports::{CheckpointReport, CheckpointStats};
 pub use commit::engine::LockCounters;
+pub use commit::late_changes::{ChangeRefused, RowProgram};
 pub use commit::latency::CommitLatency;
 pub use commit::ticket::{Acknowledged, Ticket};
 pub use commit::views::ViewStats;

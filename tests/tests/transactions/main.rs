@@ -12,6 +12,7 @@ mod full_tables;
 mod increments;
 mod indexes;
 mod integrity_constraints;
+mod late_changes;
 mod logged_reads;
 mod nested_transactions;
 mod statement_ends;

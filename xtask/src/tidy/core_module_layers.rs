@@ -47,6 +47,7 @@ const ORDER: &[&str] = &[
     "commit/views",
     "commit/live_operations",
     "commit/undo",
+    "commit/late_changes",
     "commit/access_set",
     "commit/drops",
     "commit/latency",

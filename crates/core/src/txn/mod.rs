@@ -8,11 +8,12 @@
 //!
 //! This module works on bytes; `api::table` and `api::transaction` are the typed interface. Keys
 //! that are looked up together are in `batched_lookup.rs`, deferred writes, which wait for such a
-//! look-up, in `deferred_writes.rs`, commutative increments in `increment.rs`, ranges of keys in
-//! `scan.rs`, and keys that are not there in `gap_locks.rs`. Reads and writes of one key are in
-//! `read.rs` and `write.rs`. Which values are refused is in `stage_value.rs`, which of their checks
-//! tests turn off in `fault_injection.rs`. Tables that are not loaded yet are in
-//! `unloaded_tables.rs`, and why a transaction must not commit in `doom.rs`.
+//! look-up, in `deferred_writes.rs`, changes that the commit makes in `late_change.rs`, commutative
+//! increments among them in `increment.rs`, ranges of keys in `scan.rs`, and keys that are not there
+//! in `gap_locks.rs`. Reads and writes of one key are in `read.rs` and `write.rs`. Which values are
+//! refused is in `stage_value.rs`, which of their checks tests turn off in `fault_injection.rs`.
+//! Tables that are not loaded yet are in `unloaded_tables.rs`, and why a transaction must not commit
+//! in `doom.rs`.
 
 mod batched_lookup;
 mod deferred_writes;
@@ -21,6 +22,7 @@ mod fault_injection;
 mod gap_locks;
 mod in_place;
 mod increment;
+mod late_change;
 mod read;
 mod scan;
 pub(crate) mod stage_value;
@@ -315,6 +317,13 @@ impl Transaction {
     fn try_finish<C: Checks>(&mut self) -> Result<Ticket, Error> {
         self.resources.engine.check_open()?;
         self.resolve_writes()?;
+        if self.access_set.writes.is_empty() && self.access_set.presence_count() > 0 {
+            // Its late changes were rolled back.
+            let ticket = self.validate_reads()?;
+            let TxnResources { engine, slot, .. } = &self.resources;
+            engine.epochs.count(*slot, Count::ReadOnly);
+            return Ok(ticket);
+        }
         let locks_reads = self.locks_reads();
         let TxnResources {
             engine,
@@ -347,7 +356,13 @@ impl Transaction {
             Err(Error::Conflict(conflict)) => engine.epochs.count(slot, conflict.into()),
             Err(_) => {}
         }
-        if let Err(error @ (Error::Overflow { .. } | Error::Undecodable { .. })) = committed {
+        if let Err(
+            error @ (Error::Overflow { .. }
+            | Error::Undecodable { .. }
+            | Error::ChangeRefused { .. }
+            | Error::ValueTooLong { .. }),
+        ) = committed
+        {
             // The versions that it read may not be durable yet.
             let reads = self.confirm_reads()?;
             ticket::wait(&self.resources.engine, &reads)?;

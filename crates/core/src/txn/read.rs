@@ -220,8 +220,8 @@ impl Transaction {
         ticket.map_err(|error| self.doom(error))
     }
 
-    /// Whether all that was read is valid at one moment; the ticket is acknowledged when it is durable.
-    fn validate_reads(&self) -> Result<Ticket, Error> {
+    /// Whether all versions that were read are valid at one moment; the ticket is acknowledged when they are durable.
+    pub(super) fn validate_versions(&self) -> Result<Ticket, Error> {
         let engine = &*self.resources.engine;
         let access_set = &self.access_set;
         let confirmed = with_protocol!(self.concurrency, P => match engine.spec.release {
@@ -299,13 +299,11 @@ impl Transaction {
         Ok(present.then_some(&self.value[..]))
     }
 
-    /// The transaction's write of a record. If it was to add an amount, the record is read now, and it is the sum.
+    /// The transaction's write of a record. If it is a late change, the record is read now, and it is the value.
     #[inline(always)]
     pub(super) fn own_write(&mut self, record: RecordRef) -> Result<Option<usize>, Error> {
         match self.access_set.write_of(record) {
-            Some(at) if self.access_set.adds_at(at) => {
-                self.apply_increment_now(record, at).map(Some)
-            }
+            Some(at) if self.access_set.is_late_at(at) => self.evaluate_now(record, at).map(Some),
             written => Ok(written),
         }
     }

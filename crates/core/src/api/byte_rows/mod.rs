@@ -13,6 +13,7 @@ pub use row_scan::RowScan;
 
 use crate::api::table::{Table, own};
 use crate::api::view::View;
+use crate::commit::late_changes::RowProgram;
 use crate::concurrency::lock::LockMode;
 use crate::error::Error;
 use crate::table::raw_table::BATCH_KEYS_MAX;
@@ -144,6 +145,60 @@ impl Transaction {
             change(old, new);
             Ok(())
         })
+    }
+
+    /// Has the commit change a row by a program, given an argument; returns whether the key is there.
+    /// The row is not read before: two transactions that change the same row so do not conflict, in
+    /// whatever order they commit. That the key is there is read, whatever its row is: if it is gone
+    /// at the commit, that is a conflict. An absent key is read as absent.
+    ///
+    /// If the transaction has written the row itself, the program runs at once; if it reads the row
+    /// later, the program runs then, and the row counts as read. Several changes of a row are made in
+    /// their order. Under strict two-phase locking, the row is locked for writing, and changed at
+    /// once.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use namiki::{ChangeRefused, UntypedTable};
+    ///
+    /// /// Adds the argument to the number that the row is.
+    /// fn add(row: &[u8], amount: &[u8], into: &mut Vec<u8>) -> Result<(), ChangeRefused> {
+    ///     let number = |bytes: &[u8]| bytes.try_into().map(i64::from_le_bytes);
+    ///     let (Ok(row), Ok(amount)) = (number(row), number(amount)) else {
+    ///         return Err(ChangeRefused(1));
+    ///     };
+    ///     let sum = row.checked_add(amount).ok_or(ChangeRefused(2))?;
+    ///     into.extend_from_slice(&sum.to_le_bytes());
+    ///     Ok(())
+    /// }
+    ///
+    /// # let db = namiki::Database::in_memory()?;
+    /// # let balances = db.create_untyped_table(&UntypedTable { name: "balances", ..UntypedTable::default() })?;
+    /// db.transact(|tx| tx.put_row(&balances, b"alice", &100_i64.to_le_bytes()))?;
+    /// db.transact(|tx| {
+    ///     let is_there = tx.change_later(&balances, b"alice", add, &(-30_i64).to_le_bytes())?;
+    ///     assert!(is_there && !tx.change_later(&balances, b"bob", add, &0_i64.to_le_bytes())?);
+    ///     Ok(())
+    /// })?;
+    /// let alice = db.transact(|tx| Ok(tx.row(&balances, b"alice")?.map(<[u8]>::to_vec)))?;
+    /// assert_eq!(alice, Some(70_i64.to_le_bytes().to_vec()));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Transaction::row`] and [`Transaction::put_row`]; [`Error::ChangeRefused`] if the program runs
+    /// at once, and refuses. The commit fails with [`Error::ChangeRefused`] if it refuses then, and
+    /// with [`Error::ValueTooLong`] if the new row is too long.
+    pub fn change_later(
+        &mut self,
+        table: &ByteTable,
+        key: &[u8],
+        program: RowProgram,
+        argument: &[u8],
+    ) -> Result<bool, Error> {
+        let raw_table = own(self, table)?;
+        self.change_bytes_later(raw_table, key, program, argument)
     }
 
     /// Removes a key; returns whether it was there.
