@@ -168,7 +168,9 @@ pub mod query {
     pub use crate::query_error::QueryError;
     pub use namiki_data::columns::key_codec::{EncodeError, encode as encode_key};
     pub use namiki_data::columns::row_codec::{decode as decode_row, encode as encode_row};
-    pub use namiki_data::columns::{Column, ColumnType, Datum, Schema, SchemaError, Value};
+    pub use namiki_data::columns::{
+        Column, ColumnType, Datum, Float, NullOrder, Schema, SchemaError, Value,
+    };
     pub use namiki_exec::plan::*;
     pub use namiki_exec::{
         AnswerRow, Canceller, Degree, ExecError, ExplainedOperator, Explanation, LiveCounters,
