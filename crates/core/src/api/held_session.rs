@@ -19,7 +19,7 @@ use crate::api::task_waits::{
     Loaded, MadeRoom, back_off, confirmed, prepare_retry, request_priority, sleep,
     yield_to_priority,
 };
-use crate::commit::ticket::Ticket;
+use crate::commit::ticket::{Acknowledged, Ticket};
 use crate::concurrency::cc::NoFaults;
 use crate::concurrency::contention::policy::{COMMIT_LOCK_BACKOFF, HELD_COMMIT_WAIT_MAX};
 use crate::concurrency::contention::retry_state::PriorityRequest;
@@ -133,6 +133,11 @@ impl Session {
         let mut ending = Ending(self);
         ending.await_priority().await;
         let finished = ending.finish().await;
+        let transaction = ending.0.transaction_mut();
+        if let Some(reads) = transaction.take_failed_reads() {
+            let engine = transaction.shared_engine();
+            Acknowledged::new(engine, reads).await?;
+        }
         ending.end(matches!(finished, Err(Error::Conflict(_))));
         finished
     }

@@ -524,7 +524,11 @@ fn attempt<C: Checks, T, E>(
             return Err(Ended { failure, reads });
         }
     };
-    let ticket = transaction.finish::<C>()?;
+    let finished = transaction.finish::<C>();
+    let ticket = finished.map_err(|error| Ended {
+        failure: error.into(),
+        reads: transaction.take_failed_reads().map(Box::new),
+    })?;
     Ok((value, ticket))
 }
 

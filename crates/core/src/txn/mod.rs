@@ -82,6 +82,9 @@ pub struct Transaction {
     asked_for_permit: bool,
     doom: Doom,
     unloaded_tables: UnloadedTables,
+    /// The commit has failed because of what the transaction has read: the failure may be told when this is
+    /// acknowledged.
+    failed_reads: Option<Ticket>,
     faults: FaultInjection,
 }
 
@@ -128,6 +131,7 @@ impl Transaction {
             asked_for_permit: false,
             doom: Doom::default(),
             unloaded_tables: UnloadedTables::default(),
+            failed_reads: None,
             faults: FaultInjection::of::<NoFaults>(),
         }
     }
@@ -219,6 +223,7 @@ impl Transaction {
         self.lookup_cache.clear();
         self.asked_for_permit = false;
         self.doom = Doom::default();
+        self.failed_reads = None;
         if self.locks_reads() {
             self.resources.engine.wait_while_slowed();
         }
@@ -264,7 +269,7 @@ impl Transaction {
     /// # Errors
     /// [`Error::Conflict`] and others under which nothing was changed; [`Error::OutcomeUnknown`].
     pub fn commit_async(mut self) -> Result<Ticket, Error> {
-        self.finish::<NoFaults>()
+        self.finish_confirmed()
     }
 
     /// Commits, and returns when the transaction is durable.
@@ -272,9 +277,18 @@ impl Transaction {
     /// # Errors
     /// As [`Transaction::commit_async`].
     pub fn commit(mut self) -> Result<Stamp, Error> {
-        let ticket = self.finish::<NoFaults>()?;
+        let ticket = self.finish_confirmed()?;
         ticket::wait(&self.resources.engine, &ticket)?;
         Ok(ticket.stamp)
+    }
+
+    /// Commits; a failure is returned when it may be told.
+    fn finish_confirmed(&mut self) -> Result<Ticket, Error> {
+        let finished = self.finish::<NoFaults>();
+        if let Some(reads) = self.take_failed_reads() {
+            ticket::wait(&self.resources.engine, &reads)?;
+        }
+        finished
     }
 
     /// Ends the transaction without a trace. Dropping it does the same.
@@ -292,6 +306,12 @@ impl Transaction {
     pub(crate) fn resolve_writes(&mut self) -> Result<(), Error> {
         self.doom.check()?;
         self.resolve_deferred_writes()
+    }
+
+    /// The commits that have to be acknowledged before the failure of the transaction's own commit is
+    /// told. The caller of [`Transaction::finish`] waits for them.
+    pub(crate) fn take_failed_reads(&mut self) -> Option<Ticket> {
+        self.failed_reads.take()
     }
 
     /// Commits what is in the sets. Tests plant bugs here, through `C`.
@@ -364,8 +384,7 @@ impl Transaction {
         ) = committed
         {
             // The versions that it read may not be durable yet.
-            let reads = self.confirm_reads()?;
-            ticket::wait(&self.resources.engine, &reads)?;
+            self.failed_reads = Some(self.confirm_reads()?);
             return Err(error);
         }
         let committed = committed?;
