@@ -324,7 +324,7 @@ impl<H: GroupResource> Log<H> {
         polled.map(Ok)
     }
 
-    /// [`Log::poll_hardened`] for a task whose commit another thread flushes
+    /// [`Log::poll_hardened`] for a task, if another thread flushes its commit
     /// ([`Stream::flush`](crate::Stream::flush)): the flusher is not called for it. It still flushes
     /// a group that has been pending for `group_wait_max`, if there is a flusher.
     ///

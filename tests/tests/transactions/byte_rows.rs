@@ -121,7 +121,7 @@ fn change_elsewhere(session: &mut Session, table: &ByteTable, key: &[u8], delete
 
 type Rows = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// What a map has in a range, in its direction.
+/// The rows of a map in a range, in its direction.
 fn expected(model: &BTreeMap<Vec<u8>, Vec<u8>>, range: ScanRange<'_>) -> Rows {
     let below = |key: &[u8]| match range.start {
         Bound::Included(start) => key < start,

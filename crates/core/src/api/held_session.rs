@@ -115,7 +115,7 @@ impl Session {
     ///
     /// Waits for the transaction with commit priority, if there is one, and after 64 conflicts in a
     /// row for priority of its own, as [`Database::transact`](crate::Database::transact) does; none
-    /// of these waits takes the thread that polls. What still blocks is what blocks
+    /// of these waits takes the thread that polls. The same waits block as in
     /// [`Database::transact_in_task`](crate::Database::transact_in_task).
     ///
     /// If the future is dropped before its end, the transaction is rolled back.

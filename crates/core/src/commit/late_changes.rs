@@ -1,5 +1,4 @@
-//! Late changes: writes whose value the commit computes, under the lock of the record, from the version that is there
-//! then.
+//! Late changes: writes that the commit computes, under the lock of the record, from the version that is there then.
 //!
 //! The transaction does not read that version before, so two of them on one key do not conflict, in whatever order they
 //! commit. There are two kinds. An *increment* adds an amount to a number, or to zero if the key is absent. A *row

@@ -210,9 +210,9 @@ impl Transaction {
     /// nanoseconds for each. Under strict two-phase locking, nothing needs to be validated.
     ///
     /// # Errors
-    /// [`Error::Conflict`]: the transaction cannot commit any more. What an earlier call has failed
-    /// with, if it cannot for that reason; [`Error::TableDropped`]; [`Error::Closed`],
-    /// [`Error::LogFailed`], [`Error::Forked`].
+    /// [`Error::Conflict`]: the transaction cannot commit any more. The error of an earlier call, if it
+    /// cannot for that reason; [`Error::TableDropped`]; [`Error::Closed`], [`Error::LogFailed`],
+    /// [`Error::Forked`].
     pub fn end_statement(&mut self) -> Result<Ticket, Error> {
         self.doom.check()?;
         self.resources.engine.check_open()?;

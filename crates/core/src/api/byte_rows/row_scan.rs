@@ -44,8 +44,8 @@ impl RowScan {
         scan
     }
 
-    /// Whether the end of the range was reached. (A scan whose visitor broke off at the last key
-    /// learns only in its next part that there is no further one.)
+    /// Whether the end of the range was reached. (If the visitor broke off at the last key,
+    /// that is known only after the next part.)
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.rest.is_none()

@@ -1,5 +1,5 @@
 //! The access set of a running transaction: the versions and gaps that it read, and the writes that
-//! it will install. Those whose value the commit computes are in `late_writes.rs`.
+//! it will install. Late changes, which the commit computes, are in `late_writes.rs`.
 //!
 //! All of it is private to the transaction and is kept from one transaction to the next, so that
 //! running one allocates nothing. Keys and values to be written lie in one byte buffer.
