@@ -127,3 +127,29 @@ impl From<TableInfo> for WrittenInfo {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn schema_versions_are_written_with_the_table() {
+        let written = r#"{"id":3,"name":"t","key_type":"key","value_type":"row","fixed_keys":false,"inline_bytes":8}"#;
+        let mut info: TableInfo = serde_json::from_str(written).unwrap();
+        assert_eq!((info.schemas(), info.layout.as_ref()), (None, None));
+        assert_eq!(serde_json::to_string(&info).unwrap(), written);
+        info.schemas_mut().unwrap().push(&[7, 255]);
+        let with_schema = serde_json::to_string(&info).unwrap();
+        assert!(
+            with_schema.contains(r#""schemas":["07ff"]"#),
+            "{with_schema}"
+        );
+        assert_eq!(
+            serde_json::from_str::<TableInfo>(&with_schema).unwrap(),
+            info
+        );
+        assert!(info.columns().is_none() && info.types().is_none());
+        info.layout = Some(Box::new(RowLayout::Types(TypeLayouts::default())));
+        assert!(info.schemas_mut().is_none() && info.schemas().is_none());
+    }
+}
