@@ -11,6 +11,7 @@ use namiki::{
     Transaction, UntypedTable,
 };
 use namiki_platform::disk::{Disk, SimDisk};
+use namiki_platform::seeded_random::Random;
 use namiki_tests::on_another_thread::on_another_thread;
 use namiki_tests::tested_specs::{optimistic, with_and_without_log};
 
@@ -311,6 +312,76 @@ fn a_refused_change_leaves_everything_as_it_was() {
         assert_eq!(value(db, table, b"b"), Some(3));
         assert_eq!(value(db, table, b"c"), Some(i64::MAX));
     });
+}
+
+/// Rows appear and vanish while others send them money: none is lost, and none made.
+#[test]
+fn money_moves_between_rows_that_come_and_go() {
+    const ROWS: u64 = 6;
+    const TOTAL: i64 = 1_000;
+    for spec in optimistic() {
+        let (db, table) = open(spec, &SimDisk::new(), Duration::from_millis(1));
+        db.transact(|tx| put(tx, &table, &[0], TOTAL)).unwrap();
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let (db, table) = (&db, &table);
+                scope.spawn(move || {
+                    let mut random = Random::seeded(thread);
+                    let mut session = db.session().unwrap();
+                    for _ in 0..150 {
+                        let from = [random.below(ROWS) as u8];
+                        let to = [random.below(ROWS) as u8];
+                        let amount = random.below(100) as i64;
+                        let choice = random.below(4);
+                        let moved = session.transact_async(|tx| match choice {
+                            0 => tx.insert_row(table, &to, &0_i64.to_le_bytes()).map(drop),
+                            1 => close(tx, table, &from, &to),
+                            _ => transfer(tx, table, &from, &to, amount),
+                        });
+                        moved.unwrap();
+                    }
+                    session.flush().unwrap();
+                });
+            }
+            for _ in 0..20 {
+                let sum = db.transact(|tx| {
+                    let mut sum = 0;
+                    tx.scan_rows(&table, namiki::ScanRange::all(), |_, row| {
+                        sum += number(row).unwrap();
+                        std::ops::ControlFlow::<()>::Continue(())
+                    })?;
+                    Ok(sum)
+                });
+                assert_eq!(sum.unwrap(), TOTAL, "{spec}");
+            }
+        });
+    }
+}
+
+/// Moves an amount without reading the rows, if both are there.
+fn transfer(
+    tx: &mut Transaction,
+    table: &ByteTable,
+    from: &[u8],
+    to: &[u8],
+    amount: i64,
+) -> Result<(), Error> {
+    let savepoint = tx.savepoint();
+    if change(tx, table, from, -amount)? && !change(tx, table, to, amount)? {
+        tx.rollback_to(&savepoint)?;
+    }
+    Ok(())
+}
+
+/// Deletes a row and gives its money to another one, which has to be there.
+fn close(tx: &mut Transaction, table: &ByteTable, from: &[u8], to: &[u8]) -> Result<(), Error> {
+    let Some(rest) = get(tx, table, from)? else {
+        return Ok(());
+    };
+    if from != to && change(tx, table, to, rest)? {
+        assert!(tx.delete_row(table, from)?);
+    }
+    Ok(())
 }
 
 /// The versions of a hot row are never durable for long, but that the row is there is.
