@@ -86,6 +86,8 @@ impl Engine {
     /// # Errors
     /// Those of the core; XX001 for a catalogue that cannot be read; 0A000 for a protocol that is not strictly serializable.
     pub fn open(db: Database, options: EngineOptions) -> SqlResult<Self> {
+        // A table that is not loaded yet would end each transaction that meets it.
+        db.wait_until_loaded()?;
         let catalogue = Arc::new(Catalogue::open(&db)?);
         let storage = Arc::new(Storage::new(db.clone()));
         clean_up(&db, &catalogue, &storage)?;

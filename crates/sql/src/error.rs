@@ -209,6 +209,15 @@ impl SqlError {
         self.0.sqlstate == sqlstate::SERIALIZATION_FAILURE
     }
 
+    /// Whether it goes to the client as it is, whatever happens next: no conflict, and nothing that the engine mends itself.
+    pub(crate) fn is_final(&self) -> bool {
+        let fields = &self.0;
+        !self.is_retryable()
+            && fields.refill.is_none()
+            && fields.busy_table.is_none()
+            && !fields.is_stale
+    }
+
     /// Whether the connection cannot go on.
     #[must_use]
     pub fn is_fatal(&self) -> bool {

@@ -47,7 +47,8 @@ impl CopyOut {
         Ok(())
     }
 
-    fn write_header(&mut self, sink: &mut dyn RowSink) {
+    /// The line of names, once.
+    pub(super) fn write_header(&mut self, sink: &mut dyn RowSink) {
         if let Some(names) = self.header.take() {
             let fields: Vec<Option<Vec<u8>>> = names
                 .into_iter()

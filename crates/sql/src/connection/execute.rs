@@ -266,7 +266,11 @@ impl Connection {
             return Ok(progress);
         }
         portal.is_done = true;
-        let rows = portal.rows.take();
+        let mut rows = portal.rows.take();
+        if let Some(copy) = rows.as_mut().and_then(|rows| rows.copy.as_mut()) {
+            // Also where no row followed it.
+            copy.write_header(sink);
+        }
         let written = rows.as_ref().map_or(0, |rows| rows.written);
         let is_copy = rows.is_some_and(|rows| rows.copy.is_some());
         if is_copy {

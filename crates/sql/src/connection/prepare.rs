@@ -377,7 +377,7 @@ fn plan(
         session: info,
         is_lifted: key.is_lifted,
     };
-    handle.with(|reader: &mut Reader<'_>| shared.front_end.plan(&request, reader))
+    shared.front_end.plan(&request, &mut Reader::Handle(handle))
 }
 
 /// Whether a planned statement runs without a plan of DataFusion's.

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use namiki_data::columns::Datum;
 
 use super::portal::Portal;
-use super::transaction::conflict_in;
 use super::{Connection, shared};
 use crate::cancel::Cancelled;
 use crate::change::{Changes, DefaultValue, InsertProgram, InsertValue, Returned, RowNumbers};
@@ -111,7 +110,7 @@ impl Connection {
                 sink,
             )
         };
-        let done = session.run(body, conflict_in).await;
+        let done = session.run(body).await;
         self.session = Some(session);
         self.row_numbers = numbers;
         let (rows, ticket) = done?;

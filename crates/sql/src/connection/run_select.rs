@@ -6,7 +6,6 @@ use tokio::sync::mpsc;
 
 use super::execute::{Outcome, RowSource};
 use super::portal::Portal;
-use super::transaction::conflict_in;
 use super::{Connection, shared};
 use crate::cancel::Cancelled;
 use crate::engine::Shared;
@@ -100,7 +99,7 @@ impl Connection {
                     "the connection has no session",
                 ));
             };
-            let done = session.run(&mut body, conflict_in).await;
+            let done = session.run(&mut body).await;
             self.session = Some(session);
             done?
         } else {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use namiki::{Error as CoreError, Session, Ticket, Transaction};
+use namiki::{Session, Ticket, Transaction};
 use parking_lot::Mutex;
 
 use super::{Block, Connection, shared};
@@ -16,14 +16,6 @@ use crate::types::now_micros;
 
 /// How often a message is repeated after conflicts.
 const REPEATS_MAX: u32 = 1000;
-
-/// The conflict in an error of a statement, for the core's retries.
-pub(super) fn conflict_in(error: &SqlError) -> Option<namiki::Conflict> {
-    match error.core() {
-        Some(CoreError::Conflict(conflict)) => Some(*conflict),
-        _ => None,
-    }
-}
 
 impl Connection {
     /// The session, made if it is not there.
@@ -66,7 +58,14 @@ impl Connection {
         &mut self,
         body: impl FnOnce(&mut Transaction) -> SqlResult<T>,
     ) -> SqlResult<T> {
-        self.session()?.statement(body)
+        self.session()?.statement(|tx| match body(tx) {
+            Err(error) if error.is_final() => {
+                // What a refusal is based on has to be of one moment; if it is not, the conflict is the error.
+                tx.end_statement()?;
+                Err(error)
+            }
+            done => done,
+        })
     }
 
     /// Lends the running transaction to a function on the second pool.
@@ -141,9 +140,6 @@ impl Connection {
             return Ok(());
         }
         let committed = session.commit().await;
-        if committed.is_ok() {
-            session.start_afresh();
-        }
         self.session = Some(session);
         self.acknowledged(committed?).await
     }
@@ -198,11 +194,6 @@ impl Connection {
                 }
             }
             Block::Failed => {}
-        }
-        if let Some(session) = &mut self.session
-            && self.block != Block::Failed
-        {
-            session.start_afresh();
         }
         self.is_repeatable = self.block == Block::Idle;
         self.repeats = 0;

@@ -237,6 +237,11 @@ impl Columns {
                 }));
             }
         }
+        // The clocks of universal time show it, as Arrow's cast has it.
+        let loses_zone = from == SqlType::Timestamptz && to == SqlType::Timestamp;
+        if loses_zone && arrow_type(from) == self.arrow_type_of(&cast.expr)? {
+            return self.convert(&cast.expr).map(Some);
+        }
         let is_plain_text =
             |of: SqlType| matches!(of, SqlType::Text | SqlType::Varchar { .. } | SqlType::Name);
         if is_plain_text(from)

@@ -15,6 +15,8 @@ pub(crate) enum Reader<'a> {
     Transaction(&'a mut Transaction),
     /// Reads are of one moment and meet no conflicts.
     View(&'a View),
+    /// Each read is one of the handle's: planning takes long, and a transaction is not held up by it.
+    Handle(&'a ReadHandle),
 }
 
 impl Reader<'_> {
@@ -28,6 +30,7 @@ impl Reader<'_> {
         match self {
             Self::Transaction(tx) => Ok(read(tx.row(table, key)?)),
             Self::View(view) => Ok(view.with_row(table, key, read)?),
+            Self::Handle(handle) => handle.with(|reader| reader.with_row(table, key, read)),
         }
     }
 
@@ -41,6 +44,7 @@ impl Reader<'_> {
         match self {
             Self::Transaction(tx) => Ok(tx.scan_rows(table, range, visit)?),
             Self::View(view) => Ok(view.scan_rows(table, range, visit)?),
+            Self::Handle(handle) => handle.with(|reader| reader.scan(table, range, visit)),
         }
     }
 
@@ -54,6 +58,7 @@ impl Reader<'_> {
         match self {
             Self::Transaction(tx) => Ok(tx.resume_scan(table, scan, visit)?),
             Self::View(view) => Ok(view.resume_scan(table, scan, visit)?),
+            Self::Handle(handle) => handle.with(|reader| reader.resume(table, scan, visit)),
         }
     }
 
