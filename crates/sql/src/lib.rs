@@ -34,6 +34,8 @@ pub mod sqlstate;
 mod stats;
 mod storage;
 mod syntax;
+#[cfg(test)]
+mod tests;
 mod text_cache;
 mod types;
 mod views;

@@ -42,11 +42,6 @@ impl Columns {
         })
     }
 
-    /// The columns as DataFusion sees them, without qualifiers.
-    pub(super) fn schema(&self) -> &DFSchema {
-        &self.schema
-    }
-
     /// The number and the type of a column.
     pub(super) fn column(&self, name: &str) -> Option<(usize, SqlType)> {
         let at = self.schema.index_of_column_by_name(None, name)?;
