@@ -59,11 +59,8 @@ impl Increments {
             let amount = match increment.amount.constant(environment)? {
                 Datum::Null => return Ok(None),
                 Datum::I64(number) => rescale_rounded(number.into(), 0, increment.scale),
-                Datum::Decimal { unscaled, scale } if scale <= increment.scale => {
-                    rescale_rounded(unscaled, scale, increment.scale)
-                }
-                // More digits than the column has: the sum is rounded, not the amount.
-                _ => return Ok(None),
+                Datum::Decimal { unscaled, scale } => exactly(unscaled, scale, increment.scale),
+                _ => None,
             };
             let Some(amount) = amount else {
                 return Ok(None);
@@ -79,6 +76,15 @@ impl Increments {
         }
         Ok(Some(bytes))
     }
+}
+
+/// The number at another scale; `None` if it has digits that this does not have: then the sum is rounded, not the amount.
+fn exactly(unscaled: i128, from: u8, to: u8) -> Option<i128> {
+    let lost = usize::from(from.saturating_sub(to));
+    let is_exact = unscaled % POWERS_OF_TEN.get(lost)? == 0;
+    is_exact
+        .then(|| rescale_rounded(unscaled, from, to))
+        .flatten()
 }
 
 impl Increment {

@@ -3,8 +3,8 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Array, BinaryOperator, Expr, Ident, LockClause, Query, Statement, TableAlias,
-    TableAliasColumnDef, TableFactor, VisitMut, VisitorMut,
+    Array, BinaryOperator, CastKind, DataType, Expr, Ident, LockClause, Query, Statement,
+    TableAlias, TableAliasColumnDef, TableFactor, UnaryOperator, Value, VisitMut, VisitorMut,
 };
 
 use crate::error::{SqlError, SqlResult};
@@ -95,7 +95,11 @@ impl VisitorMut for Rewriter {
                     *expr = in_list(left, list, true);
                 }
             }
-            Expr::BinaryOp { op, .. } => {
+            Expr::BinaryOp { op, left, right } => {
+                if is_arithmetic(op) {
+                    type_number(left);
+                    type_number(right);
+                }
                 if let BinaryOperator::PGCustomBinaryOperator(parts) = op
                     && let Some(plain) = plain_operator(parts)
                 {
@@ -105,6 +109,49 @@ impl VisitorMut for Rewriter {
             _ => {}
         }
         ControlFlow::Continue(())
+    }
+}
+
+fn is_arithmetic(operator: &BinaryOperator) -> bool {
+    matches!(
+        operator,
+        BinaryOperator::Plus
+            | BinaryOperator::Minus
+            | BinaryOperator::Multiply
+            | BinaryOperator::Divide
+            | BinaryOperator::Modulo
+    )
+}
+
+/// A whole number that fits into four bytes is an `integer`, which decides on where sums overflow. To DataFusion all whole
+/// numbers have eight bytes.
+fn type_number(expr: &mut Expr) {
+    let digits = match &*expr {
+        Expr::Value(value) => match &value.value {
+            Value::Number(digits, false) => Some(digits.clone()),
+            _ => None,
+        },
+        Expr::UnaryOp {
+            op: UnaryOperator::Minus,
+            expr: inner,
+        } => match &**inner {
+            Expr::Value(value) => match &value.value {
+                Value::Number(digits, false) => Some(format!("-{digits}")),
+                _ => None,
+            },
+            _ => None,
+        },
+        _ => None,
+    };
+    if digits.is_some_and(|digits| digits.parse::<i32>().is_ok()) {
+        let number = std::mem::replace(expr, empty());
+        *expr = Expr::Cast {
+            kind: CastKind::DoubleColon,
+            expr: Box::new(number),
+            data_type: DataType::Integer(None),
+            array: false,
+            format: None,
+        };
     }
 }
 
