@@ -175,7 +175,10 @@ impl Connection {
     async fn copy_rows(&mut self, copy: &mut CopyIn, is_last: bool) -> SqlResult<()> {
         copy.cancelled.check()?;
         while let Some(fields) = copy.lines.next_line(is_last)? {
-            let row = self.copied_row(copy, fields).await?;
+            let line = copy.lines.line();
+            let row = self
+                .copied_row(&copy.target, &copy.columns, &copy.environment, line, fields)
+                .await?;
             copy.count += 1;
             let is_full = match &mut copy.bulk {
                 Some(bulk) => {
@@ -229,59 +232,30 @@ impl Connection {
     }
 
     /// The values of a line, with defaults.
-    async fn copied_row(&mut self, copy: &CopyIn, fields: Fields) -> SqlResult<Vec<Datum>> {
-        let at_line = |error: SqlError| {
-            let line = format!(
-                "COPY {}, line {}",
-                copy.target.relation.row.name,
-                copy.lines.line()
-            );
-            match error.detail() {
-                Some(_) => error,
-                None => error.with_detail(line),
-            }
-        };
-        let bad = |message: String| at_line(SqlError::new(sqlstate::BAD_COPY_FILE_FORMAT, message));
-        let columns = copy.target.relation.columns();
-        if fields.len() > copy.columns.len() {
-            return Err(bad("extra data after last expected column".to_owned()));
-        }
-        if let Some(missing) = copy.columns.get(fields.len()) {
-            return Err(bad(format!(
-                "missing data for column \"{}\"",
-                columns[*missing].name
-            )));
-        }
-        let mut row: Vec<Option<Datum>> = vec![None; columns.len()];
-        for (field, column) in fields.into_iter().zip(&copy.columns) {
-            let of = columns[*column].sql_type;
-            let value = match field {
-                None => Datum::Null,
-                Some(bytes) => {
-                    let read =
-                        utf8(&bytes).and_then(|text| from_text(of, text, copy.environment.zone));
-                    read.and_then(|value| of.assign(value)).map_err(at_line)?
-                }
-            };
-            row[*column] = Some(value);
-        }
-        let mut whole = Vec::with_capacity(row.len());
-        for ((value, column), default) in row
-            .into_iter()
-            .zip(columns)
-            .zip(&copy.target.rules.defaults)
-        {
+    async fn copied_row(
+        &mut self,
+        target: &Target,
+        given: &[usize],
+        environment: &Environment,
+        line: u64,
+        fields: Fields,
+    ) -> SqlResult<Vec<Datum>> {
+        let given_values = given_values(target, given, environment, line, fields)?;
+        let columns = target.relation.columns();
+        let mut whole = Vec::with_capacity(columns.len());
+        let defaults = &target.rules.defaults;
+        for ((value, column), default) in given_values.into_iter().zip(columns).zip(defaults) {
             whole.push(match (value, default) {
                 (Some(value), _) => value,
-                (None, DefaultValue::Value(scalar)) => column
-                    .sql_type
-                    .assign(scalar.constant(&copy.environment)?)?,
+                (None, DefaultValue::Value(scalar)) => {
+                    column.sql_type.assign(scalar.constant(environment)?)?
+                }
                 (None, DefaultValue::Sequence(id)) => {
                     let sequences = Arc::clone(&self.engine.shared.sequences);
                     loop {
                         match sequences.next(*id) {
                             Err(error) if error.sequence_to_refill().is_some() => {
-                                sequences.refill(*id).await?
+                                sequences.refill(*id).await?;
                             }
                             number => break Datum::I64(number?),
                         }
@@ -291,6 +265,42 @@ impl Connection {
         }
         Ok(whole)
     }
+}
+
+/// The values of a line, by the table's columns; `None` where the line has none.
+fn given_values(
+    target: &Target,
+    given: &[usize],
+    environment: &Environment,
+    line: u64,
+    fields: Fields,
+) -> SqlResult<Vec<Option<Datum>>> {
+    let columns = target.relation.columns();
+    let at_line = |error: SqlError| match error.detail() {
+        Some(_) => error,
+        None => error.with_detail(format!("COPY {}, line {line}", target.relation.row.name)),
+    };
+    let bad = |message: String| at_line(SqlError::new(sqlstate::BAD_COPY_FILE_FORMAT, message));
+    if fields.len() > given.len() {
+        return Err(bad("extra data after last expected column".to_owned()));
+    }
+    if let Some(missing) = given.get(fields.len()) {
+        let name = &columns[*missing].name;
+        return Err(bad(format!("missing data for column \"{name}\"")));
+    }
+    let mut row: Vec<Option<Datum>> = vec![None; columns.len()];
+    for (field, column) in fields.into_iter().zip(given) {
+        let of = columns[*column].sql_type;
+        let value = match field {
+            None => Datum::Null,
+            Some(bytes) => {
+                let read = utf8(&bytes).and_then(|text| from_text(of, text, environment.zone));
+                read.and_then(|value| of.assign(value)).map_err(at_line)?
+            }
+        };
+        row[*column] = Some(value);
+    }
+    Ok(row)
 }
 
 fn column_numbers(target: &Target, names: &[String]) -> SqlResult<Vec<usize>> {

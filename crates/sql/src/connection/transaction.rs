@@ -85,19 +85,24 @@ impl Connection {
         done
     }
 
-    /// Waits until a commit is durable.
-    pub(super) async fn acknowledged(&self, ticket: Ticket) -> SqlResult<()> {
-        let shared = &self.engine.shared;
-        if shared.db.is_acknowledged(&ticket) {
-            return Ok(());
+    /// Waits until a commit is durable. The future borrows nothing, so that a task may move between threads.
+    pub(super) fn acknowledged(
+        &self,
+        ticket: Ticket,
+    ) -> impl Future<Output = SqlResult<()>> + Send + use<> {
+        let shared = shared(self);
+        async move {
+            if shared.db.is_acknowledged(&ticket) {
+                return Ok(());
+            }
+            let waiting = shared.db.acknowledged(ticket);
+            if shared.options.flushed_by_caller {
+                waiting.flushed_by_caller().await?;
+            } else {
+                waiting.await?;
+            }
+            Ok(())
         }
-        let waiting = shared.db.acknowledged(ticket);
-        if shared.options.flushed_by_caller {
-            waiting.flushed_by_caller().await?;
-        } else {
-            waiting.await?;
-        }
-        Ok(())
     }
 
     /// Commits the running transaction; when this returns, it is durable.

@@ -124,9 +124,8 @@ impl Planning<'_, '_> {
             .with_schema(Arc::new(scope.schema.clone()))
             .with_config_options(Arc::clone(options))
             .build();
-        let coerced = ExprSimplifier::new(simplify)
-            .coerce(bound, &scope.schema)
-            .map_err(sql_error)?;
+        let simplifier = ExprSimplifier::new(simplify);
+        let coerced = simplifier.coerce(bound, &scope.schema).map_err(sql_error)?;
         let cast = match target {
             Some(of) if coerced.get_type(&scope.schema).map_err(sql_error)? != arrow_type(of) => {
                 coerced
@@ -136,7 +135,9 @@ impl Planning<'_, '_> {
             _ => coerced,
         };
         let checked = check_expression(cast, &scope.schema).map_err(sql_error)?;
-        let named = checked.transform(|part| match part {
+        // Some functions are only written in terms of others.
+        let simple = simplifier.simplify(checked).map_err(sql_error)?;
+        let named = simple.transform(|part| match part {
             Expr::Column(column)
                 if column
                     .relation

@@ -150,9 +150,11 @@ fn function(
     parameters: &mut Parameters,
 ) -> PlanResult<Transformed<Expr>> {
     Ok(match call.func.name() {
-        "now" | "transaction_timestamp" | "statement_timestamp" | "clock_timestamp" => {
-            now_as(SqlType::Timestamptz)
-        }
+        "now"
+        | "current_timestamp"
+        | "transaction_timestamp"
+        | "statement_timestamp"
+        | "clock_timestamp" => now_as(SqlType::Timestamptz),
         "current_date" => now_as(SqlType::Date),
         "localtimestamp" => now_as(SqlType::Timestamp),
         "current_user" | "session_user" | "user" | "current_role" => {
