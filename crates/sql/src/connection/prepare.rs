@@ -375,7 +375,6 @@ fn plan(
         text: &key.text,
         types: &key.types,
         session: info,
-        is_lifted: key.is_lifted,
     };
     shared.front_end.plan(&request, &mut Reader::Handle(handle))
 }

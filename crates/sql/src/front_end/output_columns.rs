@@ -1,7 +1,7 @@
 //! The names and types of a statement's columns.
 
 use datafusion::common::DFSchema;
-use datafusion::sql::sqlparser::ast::{Expr, Query, Select, SelectItem, SetExpr};
+use datafusion::sql::sqlparser::ast::{Expr, Ident, Query, Select, SelectItem, SetExpr};
 
 use super::arrow_values::{field_type, origin};
 use crate::types::SqlType;
@@ -62,16 +62,43 @@ fn select_of(query: &Query) -> Option<&Select> {
     }
 }
 
+/// Gives columns that DataFusion would take for one, such as `5, 5` or `id, *`, names of their own; clients see those that
+/// PostgreSQL gives.
+pub(super) fn tell_apart(query: &mut Query) {
+    let SetExpr::Select(select) = &mut *query.body else {
+        return;
+    };
+    let has_wildcard = select.projection.iter().any(is_wildcard);
+    let mut seen = std::collections::HashSet::new();
+    for (at, item) in select.projection.iter_mut().enumerate() {
+        let SelectItem::UnnamedExpr(expr) = item else {
+            continue;
+        };
+        let is_column = matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_));
+        if seen.insert(expr.to_string()) && !(has_wildcard && is_column) {
+            continue;
+        }
+        *item = SelectItem::ExprWithAlias {
+            expr: expr.clone(),
+            alias: Ident::with_quote('"', format!("{HIDDEN}{at}")),
+        };
+    }
+}
+
+/// What hidden names begin with.
+const HIDDEN: char = '\u{0}';
+
+fn is_wildcard(item: &SelectItem) -> bool {
+    matches!(
+        item,
+        SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..)
+    )
+}
+
 /// One name for each of so many columns; `None` where the plan's name is right.
 fn names_of(select: &Select, columns: usize) -> Vec<Option<String>> {
-    let is_wildcard = |item: &&SelectItem| {
-        matches!(
-            item,
-            SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..)
-        )
-    };
     let items = &select.projection;
-    let wildcards = items.iter().filter(is_wildcard).count();
+    let wildcards = items.iter().filter(|item| is_wildcard(item)).count();
     let others = items.len() - wildcards;
     if wildcards > 1 || others > columns || wildcards == 0 && others != columns {
         return Vec::new();
@@ -83,6 +110,9 @@ fn names_of(select: &Select, columns: usize) -> Vec<Option<String>> {
             SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..) => {
                 names.extend(std::iter::repeat_n(None, columns - others));
             }
+            SelectItem::ExprWithAlias { expr, alias } if alias.value.starts_with(HIDDEN) => {
+                names.push(name_of(expr));
+            }
             SelectItem::ExprWithAlias { alias, .. } => names.push(Some(identifier(alias))),
             SelectItem::ExprWithAliases { .. } => names.push(None),
         }
@@ -90,7 +120,7 @@ fn names_of(select: &Select, columns: usize) -> Vec<Option<String>> {
     names
 }
 
-fn identifier(ident: &datafusion::sql::sqlparser::ast::Ident) -> String {
+fn identifier(ident: &Ident) -> String {
     match ident.quote_style {
         Some(_) => ident.value.clone(),
         None => ident.value.to_lowercase(),

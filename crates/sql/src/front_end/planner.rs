@@ -17,7 +17,7 @@ use super::checked::CheckedArithmetic;
 use super::compile::select_program;
 use super::context::{Binder, parser_options};
 use super::errors::sql_error;
-use super::output_columns::{OutputColumn, output_columns};
+use super::output_columns::{OutputColumn, output_columns, tell_apart};
 use super::parse::parse;
 use super::planned::{Body, Plan, Planned};
 use super::prepare::{Parameters, SessionInfo, prepare_plan};
@@ -48,8 +48,6 @@ pub(crate) struct Request<'t> {
     /// The types of its parameters, where they are known.
     pub(crate) types: &'t [Option<SqlType>],
     pub(crate) session: &'t SessionInfo,
-    /// Whether only a row program is wanted: its literals were lifted out.
-    pub(crate) is_lifted: bool,
 }
 
 impl FrontEnd {
@@ -227,7 +225,8 @@ impl<'p, 'r> Planning<'p, 'r> {
         })
     }
 
-    fn select(&mut self, query: Query) -> SqlResult<(Option<Vec<OutputColumn>>, Body)> {
+    fn select(&mut self, mut query: Query) -> SqlResult<(Option<Vec<OutputColumn>>, Body)> {
+        tell_apart(&mut query);
         let bound = self.bind_query(query.clone())?;
         let columns = output_columns(bound.schema(), Some(&query));
         let plan = self.optimize(&bound)?;

@@ -76,7 +76,6 @@ impl super::planner::FrontEnd {
             text: "",
             types: &[],
             session,
-            is_lifted: false,
         };
         Planning::new(self, &request, reader).target(relation)
     }

@@ -214,19 +214,17 @@ impl Access {
             };
             append(&value, stored(at), &mut prefix);
         }
-        let mut bound =
-            |bound: Option<&(Scalar, bool)>| -> SqlResult<Option<Option<(Vec<u8>, bool)>>> {
-                let Some((scalar, included)) = bound else {
-                    return Ok(Some(None));
-                };
-                let Some(value) = storable(scalar.constant(environment)?, stored(equal.len()))
-                else {
-                    return Ok(None);
-                };
-                let mut bytes = prefix.clone();
-                append(&value, stored(equal.len()), &mut bytes);
-                Ok(Some(Some((bytes, *included))))
+        let bound = |bound: Option<&(Scalar, bool)>| -> SqlResult<Option<Option<(Vec<u8>, bool)>>> {
+            let Some((scalar, included)) = bound else {
+                return Ok(Some(None));
             };
+            let Some(value) = storable(scalar.constant(environment)?, stored(equal.len())) else {
+                return Ok(None);
+            };
+            let mut bytes = prefix.clone();
+            append(&value, stored(equal.len()), &mut bytes);
+            Ok(Some(Some((bytes, *included))))
+        };
         let (Some(lower), Some(upper)) = (bound(lower)?, bound(upper)?) else {
             return Ok(None);
         };

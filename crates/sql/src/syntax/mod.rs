@@ -9,8 +9,8 @@ mod token_reader;
 mod utility;
 
 pub(crate) use copy::{CopyCommand, CopyFormat, CopySource};
-pub(crate) use lexer::{Token, TokenKind, literal_text, tokens};
-pub(crate) use lift::{Lifted, LiteralKind, lift};
+pub(crate) use lexer::{TokenKind, tokens};
+pub(crate) use lift::{LiteralKind, lift};
 pub(crate) use split::split;
 pub(crate) use token_reader::TokenReader;
 pub(crate) use utility::{SetValue, Utility, parse_utility};

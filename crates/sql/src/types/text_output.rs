@@ -60,7 +60,7 @@ fn write_uuid(bytes: &[u8], into: &mut Vec<u8>) {
 }
 
 /// Appends the shortest text that reads back as this number.
-pub(crate) fn write_float8(number: f64, into: &mut Vec<u8>) {
+fn write_float8(number: f64, into: &mut Vec<u8>) {
     if !write_special(number, into) {
         write_digits(&format!("{number:e}"), 15, into);
     }
