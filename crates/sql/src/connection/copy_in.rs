@@ -75,16 +75,18 @@ impl Connection {
                 "cannot perform COPY FREEZE because the table was not created or truncated in the current transaction",
             ));
         }
-        let bulk = match is_fresh {
-            true => Some(BulkLoad::new(&shared.db, &shared.storage, target.clone())?),
-            false => None,
+        let bulk = if is_fresh {
+            Some(BulkLoad::new(&shared.db, &shared.storage, target.clone())?)
+        } else {
+            None
         };
+        let none: Arc<[Datum]> = Arc::new([]);
         let width = numbers.len();
         self.copy = Some(CopyIn {
             target,
             columns: numbers,
             lines: LineReader::new(copy.format.clone()),
-            environment: self.environment(&Arc::new([])),
+            environment: self.environment(&none),
             bulk,
             rows: Vec::new(),
             count: 0,

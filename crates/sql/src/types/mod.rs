@@ -28,7 +28,7 @@ pub(crate) use time::{TimeZone, now_micros};
 /// A type of SQL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum SqlType {
+pub(crate) enum SqlType {
     /// `boolean`
     Bool,
     /// `smallint`
@@ -96,7 +96,7 @@ impl SqlType {
 
     /// Its number in `pg_type`.
     #[must_use]
-    pub fn oid(self) -> u32 {
+    pub(crate) fn oid(self) -> u32 {
         match self {
             Self::Bool => 16,
             Self::Bytea => 17,
@@ -122,7 +122,7 @@ impl SqlType {
 
     /// The type of a number in `pg_type`; `None` if there is none here.
     #[must_use]
-    pub fn from_oid(oid: u32) -> Option<Self> {
+    pub(crate) fn from_oid(oid: u32) -> Option<Self> {
         Some(match oid {
             16 => Self::Bool,
             17 => Self::Bytea,
@@ -148,7 +148,7 @@ impl SqlType {
 
     /// Its length in bytes as `pg_type.typlen` has it; -1: variable.
     #[must_use]
-    pub fn size(self) -> i16 {
+    pub(crate) fn size(self) -> i16 {
         match self {
             Self::Bool => 1,
             Self::Int2 => 2,
@@ -162,7 +162,7 @@ impl SqlType {
 
     /// Its modifier as `pg_attribute.atttypmod` has it; -1: none.
     #[must_use]
-    pub fn modifier(self) -> i32 {
+    pub(crate) fn modifier(self) -> i32 {
         match self {
             Self::Varchar { limit } if limit > 0 => limit as i32 + 4,
             Self::Char { length } => length as i32 + 4,
