@@ -366,6 +366,13 @@ impl Settings {
         Ok(())
     }
 
+    /// Whether a value was set that has no effect here.
+    pub(super) fn is_without_effect(&self, name: &str) -> bool {
+        find(name).is_some_and(|setting| {
+            matches!(setting.kind, Kind::Ignored) && self.value(setting) != setting.default
+        })
+    }
+
     fn note(&mut self, setting: &'static Setting) {
         if matches!(setting.kind, Kind::TimeZone) {
             self.zone = TimeZone::parse(&self.value(setting)).unwrap_or(TimeZone::Utc);

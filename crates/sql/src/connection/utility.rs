@@ -137,6 +137,12 @@ impl Connection {
                 } else {
                     self.settings.set(name, value)?;
                 }
+                if self.settings.is_without_effect(name) {
+                    self.notices.push(Notice::warning(
+                        sqlstate::WARNING,
+                        format!("parameter \"{name}\" has no effect here"),
+                    ));
+                }
                 "SET"
             }
             Utility::SetTransaction { read_only } => {

@@ -3,6 +3,7 @@
 use namiki_data::columns::Value;
 
 use super::SqlType;
+use super::text_output::write_characters;
 use super::time::{EPOCH_2000_DAYS, EPOCH_2000_MICROS};
 
 /// Appends the binary form of a value that is not null.
@@ -29,7 +30,8 @@ pub(crate) fn write_binary(value: Value<'_>, of: SqlType, into: &mut Vec<u8>) {
             let days = i64::from(days) - EPOCH_2000_DAYS;
             into.extend_from_slice(&(days as i32).to_be_bytes());
         }
-        Value::Text(bytes) | Value::Bytes(bytes) => into.extend_from_slice(bytes),
+        Value::Text(text) => write_characters(text, of, into),
+        Value::Bytes(bytes) => into.extend_from_slice(bytes),
         Value::Decimal { unscaled, scale } => write_numeric(unscaled, scale, into),
     }
 }

@@ -250,10 +250,10 @@ impl SqlType {
             (Self::Varchar { limit }, Datum::Text(text)) if limit > 0 => {
                 cut(text, limit as usize, self).map(Datum::Text)
             }
+            // Stored without the spaces at the end, which have no meaning; shown with them.
             (Self::Char { length }, Datum::Text(text)) => {
                 let mut text = cut(text, length as usize, self)?;
-                let missing = (length as usize).saturating_sub(text.chars().count());
-                text.extend(std::iter::repeat_n(' ', missing));
+                text.truncate(text.trim_end_matches(' ').len());
                 Ok(Datum::Text(text))
             }
             // A plan of DataFusion's has uuids as texts.
@@ -365,7 +365,7 @@ mod tests {
         let error = varchar.assign(text("abcd")).unwrap_err();
         assert_eq!(error.sqlstate(), sqlstate::STRING_DATA_RIGHT_TRUNCATION);
         let fixed = SqlType::Char { length: 4 };
-        assert_eq!(fixed.assign(text("ab")).unwrap(), text("ab  "));
+        assert_eq!(fixed.assign(text("ab  ")).unwrap(), text("ab"));
         let error = SqlType::Int2.assign(Datum::I64(40_000)).unwrap_err();
         assert_eq!(error.message(), "smallint out of range");
     }

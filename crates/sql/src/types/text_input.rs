@@ -64,11 +64,11 @@ pub(crate) fn from_text(to: SqlType, text: &str, zone: TimeZone) -> SqlResult<Da
             }
             Datum::Text(text.to_owned())
         }
-        SqlType::Text
-        | SqlType::Varchar { .. }
-        | SqlType::Char { .. }
-        | SqlType::Name
-        | SqlType::Interval => Datum::Text(text.to_owned()),
+        // Spaces at the end have no meaning: it is compared without them.
+        SqlType::Char { .. } => Datum::Text(text.trim_end_matches(' ').to_owned()),
+        SqlType::Text | SqlType::Varchar { .. } | SqlType::Name | SqlType::Interval => {
+            Datum::Text(text.to_owned())
+        }
     })
 }
 

@@ -25,7 +25,7 @@ pub(crate) fn write_text(value: Value<'_>, of: SqlType, zone: TimeZone, into: &m
         Value::F64(number) if of == SqlType::Float4 => write_float4(number as f32, into),
         Value::F64(number) => write_float8(number, into),
         Value::Date(days) => with_text(into, |text| time::write_date(days.into(), text)),
-        Value::Text(text) => into.extend_from_slice(text),
+        Value::Text(text) => write_characters(text, of, into),
         Value::Bytes(bytes) if of == SqlType::Uuid => write_uuid(bytes, into),
         Value::Bytes(bytes) => {
             into.extend_from_slice(b"\\x");
@@ -33,6 +33,17 @@ pub(crate) fn write_text(value: Value<'_>, of: SqlType, zone: TimeZone, into: &m
         }
         // Writing into memory cannot fail.
         decimal @ Value::Decimal { .. } => drop(write!(into, "{decimal}")),
+    }
+}
+
+/// Appends a text; one of a fixed length with spaces behind it.
+pub(super) fn write_characters(text: &[u8], of: SqlType, into: &mut Vec<u8>) {
+    into.extend_from_slice(text);
+    if let SqlType::Char { length } = of {
+        // Each character has one byte that does not continue another one.
+        let characters = text.iter().filter(|byte| **byte & 0xc0 != 0x80).count();
+        let missing = (length as usize).saturating_sub(characters);
+        into.extend(std::iter::repeat_n(b' ', missing));
     }
 }
 
@@ -152,6 +163,8 @@ mod tests {
             "1970-01-01 02:00:00+02"
         );
         assert_eq!(written(Value::I64(0), SqlType::Int4), "0");
+        let fixed = SqlType::Char { length: 3 };
+        assert_eq!(written(Value::Text("ä".as_bytes()), fixed), "ä  ");
         let uuid = written(Value::Bytes(&[17; 16]), SqlType::Uuid);
         assert_eq!(uuid, "11111111-1111-1111-1111-111111111111");
     }
