@@ -22,6 +22,7 @@ mod foreign;
 mod functions;
 mod insert_statement;
 mod output_columns;
+mod parameter_types;
 mod parse;
 mod paths;
 mod planned;

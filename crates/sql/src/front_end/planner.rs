@@ -18,6 +18,7 @@ use super::compile::select_program;
 use super::context::{Binder, parser_options};
 use super::errors::sql_error;
 use super::output_columns::{OutputColumn, output_columns, tell_apart};
+use super::parameter_types::note_types;
 use super::parse::parse;
 use super::planned::{Body, Plan, Planned};
 use super::prepare::{Parameters, SessionInfo, prepare_plan};
@@ -139,6 +140,7 @@ impl<'p, 'r> Planning<'p, 'r> {
     fn statement(mut self, mut statement: Statement) -> SqlResult<Planned> {
         rewrite(&mut statement)?;
         self.parameters.types = self.request.types.to_vec();
+        note_types(&statement, &mut self.parameters.types);
         let (columns, body) = self.body(statement)?;
         let used = self.binder.used.borrow();
         let mut tables: Vec<(u32, u64)> = used.iter().map(|it| (it.id(), it.version)).collect();
