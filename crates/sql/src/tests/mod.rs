@@ -2,6 +2,7 @@
 //!
 //! One test program for all of them: linking DataFusion is slow.
 
+mod building;
 mod catalogue;
 mod changes;
 mod copying;
