@@ -56,12 +56,14 @@ impl Sequences {
         }
     }
 
-    /// Reserves a block. When it returns, the reservation is durable.
+    /// Reserves a block. When it returns, the reservation is durable. `again`: how often the same statement has needed one,
+    /// for it begins anew each time; the blocks grow.
     ///
     /// # Errors
     /// 2200H if the sequence has no further number; 42P01 if it is not there.
-    pub(crate) async fn refill(&self, id: u32) -> SqlResult<()> {
-        let body = |tx: &mut namiki::Transaction| self.reserve(tx, id);
+    pub(crate) async fn refill(&self, id: u32, again: u32) -> SqlResult<()> {
+        let numbers = BLOCK << again.min(24);
+        let body = |tx: &mut namiki::Transaction| self.reserve(tx, id, numbers);
         let block = self.db.transact_in_task_with(body).await?;
         self.keep(id, block);
         Ok(())
@@ -72,7 +74,7 @@ impl Sequences {
     /// # Errors
     /// As [`refill`](Self::refill).
     pub(crate) fn refill_blocking(&self, id: u32) -> SqlResult<()> {
-        let block = self.db.transact_with(|tx| self.reserve(tx, id))?;
+        let block = self.db.transact_with(|tx| self.reserve(tx, id, BLOCK))?;
         self.keep(id, block);
         Ok(())
     }
@@ -82,13 +84,13 @@ impl Sequences {
         self.reserved.lock().insert(id, block);
     }
 
-    fn reserve(&self, tx: &mut namiki::Transaction, id: u32) -> SqlResult<Reserved> {
+    fn reserve(&self, tx: &mut namiki::Transaction, id: u32, numbers: i64) -> SqlResult<Reserved> {
         let found = self.catalogue.sequence(&mut Reader::Transaction(tx), id)?;
         let row = found.ok_or_else(|| {
             SqlError::new(sqlstate::UNDEFINED_TABLE, "the sequence does not exist")
         })?;
         let next = self.catalogue.sequence_state(tx, id)?.unwrap_or(row.start);
-        let (block, after) = block_of(&row, next)?;
+        let (block, after) = block_of(&row, next, numbers)?;
         self.catalogue.put_sequence_state(tx, id, after)?;
         Ok(block)
     }
@@ -129,8 +131,8 @@ impl Sequences {
     }
 }
 
-/// A block from `next` on, and the first number behind it.
-fn block_of(row: &SequenceRow, next: i64) -> SqlResult<(Reserved, i64)> {
+/// A block of so many numbers from `next` on, or fewer, and the first number behind it.
+fn block_of(row: &SequenceRow, next: i64, numbers: i64) -> SqlResult<(Reserved, i64)> {
     // The outermost numbers are never given: they say that no number is left.
     let (least, greatest) = (row.least.max(i64::MIN + 1), row.greatest.min(i64::MAX - 1));
     let within = |number: i64| (least..=greatest).contains(&number);
@@ -156,7 +158,7 @@ fn block_of(row: &SequenceRow, next: i64) -> SqlResult<(Reserved, i64)> {
     let bound = if step > 0 { greatest } else { least };
     // Widened: the distance of the bounds can exceed an i64.
     let room = (i128::from(bound) - i128::from(next)) / i128::from(step) + 1;
-    let left = room.min(BLOCK.into()) as i64;
+    let left = room.min(numbers.into()) as i64;
     let after = i128::from(next) + i128::from(step) * i128::from(left);
     // Behind the last number of all there is none: the state stays beyond the bound.
     let after = i64::try_from(after).unwrap_or(if step > 0 { i64::MAX } else { i64::MIN });
@@ -183,13 +185,13 @@ mod tests {
 
     #[test]
     fn blocks_end_at_the_bounds() {
-        let (block, after) = block_of(&row(3, 1, 10), 1).unwrap();
+        let (block, after) = block_of(&row(3, 1, 10), 1, BLOCK).unwrap();
         assert_eq!((block.next, block.left, after), (1, 4, 13));
-        assert!(block_of(&row(3, 1, 10), 13).is_err());
-        let (block, after) = block_of(&row(-1, -3, -1), -1).unwrap();
+        assert!(block_of(&row(3, 1, 10), 13, BLOCK).is_err());
+        let (block, after) = block_of(&row(-1, -3, -1), -1, BLOCK).unwrap();
         assert_eq!((block.next, block.left, after), (-1, 3, -4));
-        let (block, after) = block_of(&row(1, 1, i64::MAX), i64::MAX - 1).unwrap();
+        let (block, after) = block_of(&row(1, 1, i64::MAX), i64::MAX - 1, BLOCK).unwrap();
         assert_eq!((block.left, after), (1, i64::MAX));
-        assert!(block_of(&row(1, 1, i64::MAX), after).is_err());
+        assert!(block_of(&row(1, 1, i64::MAX), after, BLOCK).is_err());
     }
 }

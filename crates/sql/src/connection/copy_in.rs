@@ -257,7 +257,7 @@ impl Connection {
                     loop {
                         match sequences.next(*id) {
                             Err(error) if error.sequence_to_refill().is_some() => {
-                                sequences.refill(*id).await?;
+                                sequences.refill(*id, 4).await?;
                             }
                             number => break Datum::I64(number?),
                         }

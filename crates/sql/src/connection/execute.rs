@@ -119,7 +119,7 @@ impl Connection {
     ) -> SqlResult<Progress> {
         let is_alone = scope == Scope::Alone && self.block == Block::Idle;
         let mark = sink.mark();
-        let mut repeats = 0;
+        let (mut repeats, mut refills) = (0, 0);
         let mut changes = self.engine.shared.changes.subscribe();
         let outcome = loop {
             changes.borrow_and_update();
@@ -144,7 +144,8 @@ impl Connection {
             }
             if let Some(sequence) = error.sequence_to_refill() {
                 let sequences = Arc::clone(&self.engine.shared.sequences);
-                sequences.refill(sequence).await?;
+                sequences.refill(sequence, refills).await?;
+                refills += 1;
             } else if error.is_stale_plan() {
                 planned = self.plan_again(portal, &planned).await?;
             } else if error.busy_table().is_some() {

@@ -225,10 +225,7 @@ fn sequences_give_no_number_twice() {
     for _ in 0..3 {
         client.tag("INSERT INTO t (a) SELECT x FROM generate_series(1, 100) AS x");
     }
-    assert_eq!(
-        client.lines("SELECT count(DISTINCT id), min(id) FROM t"),
-        ["300|1"]
-    );
+    assert_eq!(client.lines("SELECT count(DISTINCT id) FROM t"), ["300"]);
     assert_eq!(client.state("INSERT INTO t VALUES (5, 5)"), "428C9");
     client.tag("CREATE SEQUENCE s START WITH 5 INCREMENT BY 2");
     assert_eq!(client.lines("SELECT nextval('s')"), ["5"]);
