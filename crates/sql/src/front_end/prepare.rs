@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
-use datafusion::common::Result as PlanResult;
+use datafusion::arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{DFSchema, Result as PlanResult};
 use datafusion::logical_expr::expr::{Placeholder, ScalarFunction};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
-use datafusion::logical_expr::{Cast, Expr, LogicalPlan};
+use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::{Cast, Expr, ExprSchemable, LogicalPlan};
 use datafusion::scalar::ScalarValue;
 
 use super::arrow_values::{arrow_type, field, field_type};
@@ -64,9 +66,13 @@ pub(super) fn prepare_plan(
 ) -> SqlResult<LogicalPlan> {
     let prepared = plan.transform_up_with_subqueries(|plan| {
         let names = NamePreserver::new(&plan);
+        let schema = merge_schema(&plan.inputs());
         plan.map_expressions(|expr| {
             let name = names.save(&expr);
-            let prepared = expr.transform_up(|part| prepare(part, binder, session, parameters))?;
+            let prepared = expr.transform_up(|part| {
+                let part = widen_sum(part, &schema);
+                prepare(part, binder, session, parameters)
+            })?;
             Ok(prepared.update_data(|expr| name.restore(expr)))
         })?
         .map_data(LogicalPlan::recompute_schema)
@@ -125,6 +131,22 @@ fn prepare(
         Expr::ScalarFunction(call) => function(call, binder, session, parameters),
         other => Ok(Transformed::no(other)),
     }
+}
+
+/// The sum of eight-byte numbers is a `numeric`: DataFusion's would wrap.
+fn widen_sum(mut expr: Expr, schema: &DFSchema) -> Expr {
+    if let Expr::AggregateFunction(call) = &mut expr
+        && call.func.name() == "sum"
+        && let [argument] = call.params.args.as_mut_slice()
+        && argument
+            .get_type(schema)
+            .is_ok_and(|of| of == DataType::Int64)
+    {
+        // Twenty digits hold all of them, and the sum has ten more.
+        let number = std::mem::take(argument);
+        *argument = Expr::Cast(Cast::new(Box::new(number), DataType::Decimal128(20, 0)));
+    }
+    expr
 }
 
 fn text(value: &str) -> Transformed<Expr> {
