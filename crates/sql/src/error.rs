@@ -108,7 +108,7 @@ impl SqlError {
         error
     }
 
-    /// The table for whose index or key the statement has to wait.
+    /// The table on which an index or key is built: the statement has to wait.
     pub(crate) fn busy_table(&self) -> Option<u32> {
         self.0.busy_table
     }
@@ -269,12 +269,24 @@ impl From<namiki::Error> for SqlError {
             Core::LockTimeout { .. } => Self::new(sqlstate::LOCK_NOT_AVAILABLE, message),
             Core::ReadOnly => Self::new(sqlstate::READ_ONLY_TRANSACTION, message),
             Core::Closed => Self::new(sqlstate::ADMIN_SHUTDOWN, message),
-            Core::ChangeRefused { code, .. } => crate::change::refused(*code),
+            Core::ChangeRefused { code, .. } => refused_change(*code),
             _ => Self::new(sqlstate::INTERNAL_ERROR, message),
         };
         own.0.core = Some(error);
         own
     }
+}
+
+/// The error of a change that its program has refused at the commit: see `change/increments.rs`.
+fn refused_change(code: u32) -> SqlError {
+    let message = match code {
+        1 => "smallint out of range",
+        2 => "integer out of range",
+        3 => "bigint out of range",
+        4 => "numeric field overflow",
+        _ => return SqlError::corrupted("a stored row does not have the columns of its table"),
+    };
+    SqlError::new(sqlstate::NUMERIC_VALUE_OUT_OF_RANGE, message)
 }
 
 impl fmt::Display for SqlError {

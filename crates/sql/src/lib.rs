@@ -10,7 +10,7 @@
 //!  change       INSERT, UPDATE, DELETE: constraints, indexes, ON CONFLICT, RETURNING
 //!  program      row programs: expressions, paths to rows, SELECT
 //!  catalogue    tables, indexes and sequences as rows of a core table
-//!  storage      core tables by number, rows as bytes, who reads them
+//!  storage      core tables by number, rows as bytes, their readers
 //!  syntax       tokens, literals to be lifted out, commands without a plan
 //!  types        SQL's types; text and binary formats
 //! ```
@@ -25,10 +25,13 @@ mod catalogue;
 mod change;
 mod connection;
 mod ddl;
+mod ddl_command;
 mod engine;
 mod error;
 mod front_end;
 mod program;
+mod settings;
+mod shared;
 mod sink;
 pub mod sqlstate;
 mod stats;
@@ -45,7 +48,8 @@ pub use connection::{
     ColumnDescription, CommandTag, Connection, Deallocated, Portal, Progress, Scope, Statement,
     TransactionStatus,
 };
-pub use engine::{Engine, EngineOptions};
+pub use engine::Engine;
 pub use error::{Notice, SqlError, SqlResult};
+pub use shared::EngineOptions;
 pub use sink::{RowBuffer, RowSink};
 pub use stats::EngineStats;

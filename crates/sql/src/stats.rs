@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What an engine has done since it was opened.
+/// Counters of an engine since it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EngineStats {
@@ -14,7 +14,7 @@ pub struct EngineStats {
     pub plan_runs: u64,
     /// Texts that were planned.
     pub texts_planned: u64,
-    /// Texts whose plan was kept.
+    /// Texts with a kept plan.
     pub text_cache_hits: u64,
     /// Transactions that were committed.
     pub commits: u64,

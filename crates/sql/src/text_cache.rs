@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use crate::front_end::Planned;
 use crate::types::SqlType;
 
-/// What a plan is kept under: the text, and the kinds of what stands in place of literals and parameters.
+/// The identity of a kept plan: the text, and the types of literals and parameters.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct TextKey {
     pub(crate) text: Arc<str>,
@@ -41,7 +41,7 @@ impl TextCache {
         }
     }
 
-    /// What is kept for a text.
+    /// The kept plan of a text.
     pub(crate) fn get(&self, key: &TextKey) -> Option<Kept> {
         self.entries.lock().get(key).cloned()
     }

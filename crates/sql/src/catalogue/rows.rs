@@ -151,7 +151,7 @@ impl Catalogue {
         })
     }
 
-    /// Writes the row of a table, whose version rises to `version`; a new table's name, too.
+    /// Writes the row of a table, as this version.
     ///
     /// # Errors
     /// Those of the transaction.

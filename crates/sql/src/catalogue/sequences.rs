@@ -131,7 +131,7 @@ impl Sequences {
     }
 }
 
-/// A block of so many numbers from `next` on, or fewer, and the first number behind it.
+/// A block of at most `numbers` numbers from `next` on, and the first number behind it.
 fn block_of(row: &SequenceRow, next: i64, numbers: i64) -> SqlResult<(Reserved, i64)> {
     // The outermost numbers are never given: they say that no number is left.
     let (least, greatest) = (row.least.max(i64::MIN + 1), row.greatest.min(i64::MAX - 1));

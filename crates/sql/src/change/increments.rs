@@ -9,9 +9,8 @@ use namiki::ChangeRefused;
 use namiki_data::columns::{ColumnPlace, Datum};
 
 use super::Target;
-use crate::error::{SqlError, SqlResult};
+use crate::error::SqlResult;
 use crate::program::{ArithmeticOperator, Environment, Scalar};
-use crate::sqlstate;
 use crate::types::{POWERS_OF_TEN, SqlType, rescale_rounded};
 
 /// The bytes of one column's argument.
@@ -251,20 +250,6 @@ fn add_to_column(row: &mut [u8], entry: &[u8]) -> Result<(), u16> {
         *bytes = sum(i128::from_le_bytes(*bytes))?.to_le_bytes();
     }
     Ok(())
-}
-
-/// The error of a change that was refused with this code.
-pub(crate) fn refused(code: u32) -> SqlError {
-    match code {
-        1 => SqlType::Int2.out_of_range(),
-        2 => SqlType::Int4.out_of_range(),
-        3 => SqlType::Int8.out_of_range(),
-        4 => SqlError::new(
-            sqlstate::NUMERIC_VALUE_OUT_OF_RANGE,
-            "numeric field overflow",
-        ),
-        _ => SqlError::corrupted("a stored row does not have the columns of its table"),
-    }
 }
 
 #[cfg(test)]

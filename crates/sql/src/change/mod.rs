@@ -10,7 +10,7 @@ mod program;
 mod rules;
 mod write_rows;
 
-pub(crate) use increments::{Increments, refused};
+pub(crate) use increments::Increments;
 pub(crate) use on_conflict::{Arbiter, ConflictAction, OnConflict};
 pub(crate) use program::{DeleteProgram, InsertProgram, InsertValue, Returned, UpdateProgram};
 pub(crate) use rules::{DefaultValue, Rules, Target};

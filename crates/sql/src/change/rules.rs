@@ -1,4 +1,4 @@
-//! What rows of a table have to be, and the values of columns that are left out.
+//! Constraints of a table's rows, and defaults of its columns.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ pub(crate) struct Rules {
     pub(crate) defaults: Vec<DefaultValue>,
 }
 
-/// A table whose rows are changed.
+/// A table to be changed.
 #[derive(Clone, Debug)]
 pub(crate) struct Target {
     pub(crate) relation: Arc<Relation>,

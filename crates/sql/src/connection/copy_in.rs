@@ -6,7 +6,7 @@ use std::sync::Arc;
 use namiki_data::columns::Datum;
 
 use super::copy_lines::{Fields, LineReader};
-use super::portal::{CommandTag, Progress, Scope};
+use super::progress::{CommandTag, Progress, Scope};
 use super::{Block, Connection, shared};
 use crate::cancel::Cancelled;
 use crate::catalogue::{Named, PUBLIC};
@@ -253,7 +253,7 @@ impl Connection {
                     column.sql_type.assign(scalar.constant(environment)?)?
                 }
                 (None, DefaultValue::Sequence(id)) => {
-                    let sequences = Arc::clone(&self.engine.shared.sequences);
+                    let sequences = Arc::clone(&self.shared.sequences);
                     loop {
                         match sequences.next(*id) {
                             Err(error) if error.sequence_to_refill().is_some() => {

@@ -1,65 +1,16 @@
 //! COPY TO STDOUT: the rows of a SELECT as lines.
 
-use super::copy_lines::write_line;
-use super::execute::{Outcome, PortalRows};
-use super::portal::{Portal, Progress, Scope, Work};
+use super::found_rows::{CopyOut, Outcome, PortalRows};
+use super::portal::{Portal, Work};
 use super::prepare;
+use super::progress::{Progress, Scope};
 use super::{Block, Connection};
 use crate::cancel::Cancelled;
 use crate::error::{SqlError, SqlResult};
-use crate::front_end::{Batch, Body, quoted};
-use crate::program::OutputFormat;
-use crate::sink::{RowBuffer, RowSink};
-use crate::syntax::{CopyCommand, CopyFormat, CopySource};
+use crate::front_end::Body;
+use crate::sink::RowBuffer;
+use crate::syntax::{CopyCommand, CopySource, quoted};
 use crate::text_cache::TextKey;
-use crate::types::{TimeZone, write_text};
-
-/// The form of the lines that are written.
-pub(super) struct CopyOut {
-    format: CopyFormat,
-    /// The names of the columns, if they are to be the first line.
-    header: Option<Vec<String>>,
-}
-
-impl CopyOut {
-    /// Writes a row as a line.
-    pub(super) fn write_row(
-        &mut self,
-        batch: &Batch,
-        row: usize,
-        output: &[OutputFormat],
-        zone: TimeZone,
-        sink: &mut dyn RowSink,
-    ) -> SqlResult<()> {
-        self.write_header(sink);
-        let mut fields = Vec::with_capacity(output.len());
-        for (value, format) in batch.row(row)?.iter().zip(output) {
-            let value = value.value();
-            fields.push((!value.is_null()).then(|| {
-                let mut text = Vec::new();
-                write_text(value, format.sql_type, zone, &mut text);
-                text
-            }));
-        }
-        let mut line = Vec::new();
-        write_line(&fields, &self.format, &mut line);
-        sink.copy_line(&line);
-        Ok(())
-    }
-
-    /// The line of names, once.
-    pub(super) fn write_header(&mut self, sink: &mut dyn RowSink) {
-        if let Some(names) = self.header.take() {
-            let fields: Vec<Option<Vec<u8>>> = names
-                .into_iter()
-                .map(|name| Some(name.into_bytes()))
-                .collect();
-            let mut line = Vec::new();
-            write_line(&fields, &self.format, &mut line);
-            sink.copy_line(&line);
-        }
-    }
-}
 
 impl Connection {
     pub(super) async fn begin_copy_out(
@@ -140,10 +91,7 @@ impl Connection {
             next: 0,
             written: 0,
             since_limit: 0,
-            copy: Some(CopyOut {
-                header: copy.format.header.then(|| names.collect()),
-                format: copy.format.clone(),
-            }),
+            copy: Some(CopyOut::new(copy.format.clone(), names.collect())),
         });
         Ok(Progress::CopyOut {
             columns,

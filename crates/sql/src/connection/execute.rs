@@ -1,15 +1,14 @@
 //! Running portals.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
-use tokio::sync::mpsc;
-
-use super::portal::{CommandTag, Portal, Progress, Scope, Work};
+use super::found_rows::{Outcome, PortalRows, write_rows};
+use super::portal::{Portal, Work};
+use super::progress::{CommandTag, Progress, Scope};
 use super::{Block, Connection};
 use crate::cancel::Cancelled;
 use crate::error::{SqlError, SqlResult};
-use crate::front_end::{Batch, Body, Planned};
+use crate::front_end::{Body, Planned};
 use crate::sink::RowSink;
 use crate::sqlstate;
 use crate::stats::count;
@@ -17,36 +16,6 @@ use crate::text_cache::TextKey;
 
 /// How often a statement is repeated after conflicts where the core does not do so itself.
 const REPEATS_MAX: u32 = 1000;
-
-/// The rows of a portal that were found and not written yet.
-pub(super) struct PortalRows {
-    pub(super) source: RowSource,
-    pub(super) batch: Option<Batch>,
-    /// The next row of the batch.
-    pub(super) next: usize,
-    /// Rows that were written so far.
-    pub(super) written: u64,
-    /// Rows that were written since the last time that a limit was reached.
-    pub(super) since_limit: u32,
-    /// How the rows are written: as a row of the protocol, or a line of COPY.
-    pub(super) copy: Option<super::copy_out::CopyOut>,
-}
-
-/// Where further batches come from.
-pub(super) enum RowSource {
-    /// A plan on the second pool.
-    Running(mpsc::Receiver<SqlResult<Batch>>),
-    /// All were found.
-    Found(VecDeque<Batch>),
-}
-
-/// What one attempt of a statement gave.
-pub(super) enum Outcome {
-    /// It has ended, and so many rows were returned or changed.
-    Rows(u64),
-    /// Its rows are to be written.
-    Found(RowSource),
-}
 
 impl Connection {
     /// Runs a portal, or goes on with it, for at most `limit` rows (0: all).
@@ -61,7 +30,7 @@ impl Connection {
         limit: u32,
         sink: &mut dyn RowSink,
     ) -> SqlResult<Progress> {
-        let cancelled = self.cancel.begin(self.engine.shared.statement_number());
+        let cancelled = self.cancel.begin(self.shared.statement_number());
         let progress = self
             .execute_portal(portal, scope, limit, &cancelled, sink)
             .await;
@@ -90,7 +59,7 @@ impl Connection {
                 "portal cannot be run: it has run to its end",
             ));
         }
-        count(&self.engine.shared.counters.statements);
+        count(&self.shared.counters.statements);
         match portal.statement.work.clone() {
             Work::Empty => {
                 portal.is_done = true;
@@ -120,7 +89,7 @@ impl Connection {
         let is_alone = scope == Scope::Alone && self.block == Block::Idle;
         let mark = sink.mark();
         let (mut repeats, mut refills) = (0, 0);
-        let mut changes = self.engine.shared.changes.subscribe();
+        let mut changes = self.shared.changes.subscribe();
         let outcome = loop {
             changes.borrow_and_update();
             if self.read_only && planned.is_change() {
@@ -143,7 +112,7 @@ impl Connection {
                 return Err(error);
             }
             if let Some(sequence) = error.sequence_to_refill() {
-                let sequences = Arc::clone(&self.engine.shared.sequences);
+                let sequences = Arc::clone(&self.shared.sequences);
                 sequences.refill(sequence, refills).await?;
                 refills += 1;
             } else if error.is_stale_plan() {
@@ -154,7 +123,7 @@ impl Connection {
                 let _ = changes.changed().await;
             } else if is_alone && error.is_retryable() && repeats < REPEATS_MAX {
                 repeats += 1;
-                count(&self.engine.shared.counters.repeats);
+                count(&self.shared.counters.repeats);
                 cancelled.check()?;
                 self.back_off().await;
             } else {
@@ -218,7 +187,7 @@ impl Connection {
         }
     }
 
-    /// Plans a statement again whose tables have changed.
+    /// Plans a statement again after its tables have changed.
     ///
     /// # Errors
     /// 0A000 if it has other columns or parameters now: the client was told of the earlier ones.
@@ -229,7 +198,7 @@ impl Connection {
             types: Arc::clone(&statement.given),
             is_lifted: statement.is_lifted,
         };
-        self.engine.shared.cache.remove(&key);
+        self.shared.cache.remove(&key);
         let Some(planned) = self.planned(&key).await? else {
             // The lifted text has no row program any more.
             return Err(SqlError::new(
@@ -278,47 +247,6 @@ impl Connection {
             return Ok(Progress::Complete(CommandTag::rows("COPY", written)));
         }
         Ok(Progress::Complete(CommandTag::rows("SELECT", written)))
-    }
-}
-
-/// Writes rows; `None` at their end.
-async fn write_rows(
-    rows: &mut PortalRows,
-    limit: u32,
-    cancelled: &Cancelled,
-    output: &[crate::program::OutputFormat],
-    zone: crate::types::TimeZone,
-    sink: &mut dyn RowSink,
-) -> SqlResult<Option<Progress>> {
-    loop {
-        cancelled.check()?;
-        if rows.batch.is_none() {
-            rows.next = 0;
-            rows.batch = match &mut rows.source {
-                RowSource::Found(batches) => batches.pop_front(),
-                RowSource::Running(receiver) => receiver.recv().await.transpose()?,
-            };
-        }
-        let Some(batch) = &rows.batch else {
-            return Ok(None);
-        };
-        while rows.next < batch.len() {
-            if limit > 0 && rows.since_limit == limit {
-                rows.since_limit = 0;
-                return Ok(Some(Progress::Suspended));
-            }
-            if sink.is_full() {
-                return Ok(Some(Progress::SinkFull));
-            }
-            match &mut rows.copy {
-                Some(copy) => copy.write_row(batch, rows.next, output, zone, sink)?,
-                None => batch.write_row(rows.next, output, zone, sink)?,
-            }
-            rows.next += 1;
-            rows.written += 1;
-            rows.since_limit += 1;
-        }
-        rows.batch = None;
     }
 }
 

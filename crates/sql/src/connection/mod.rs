@@ -10,12 +10,13 @@ mod copy_in;
 mod copy_lines;
 mod copy_out;
 mod execute;
+mod found_rows;
 mod portal;
 mod prepare;
+mod progress;
 mod run_change;
 mod run_ddl;
 mod run_select;
-mod settings;
 mod transaction;
 mod utility;
 
@@ -26,15 +27,15 @@ use namiki::{Savepoint, Session, WorkerId};
 use crate::cancel::CancelHandle;
 use crate::change::RowNumbers;
 use crate::ddl::Effects;
-use crate::engine::Engine;
 use crate::error::{Notice, SqlResult};
 use crate::front_end::SessionInfo;
+use crate::settings::Settings;
+use crate::shared::Shared;
 use crate::stats::count;
 use copy_in::CopyIn;
-use settings::Settings;
 
-pub use portal::{ColumnDescription, CommandTag, Deallocated, Portal, Progress, Scope, Statement};
-pub(crate) use settings::{default_setting, default_settings};
+pub use portal::{ColumnDescription, Deallocated, Portal, Statement};
+pub use progress::{CommandTag, Progress, Scope};
 
 /// What `ReadyForQuery` says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,7 +76,7 @@ enum Block {
 ///
 /// Its methods are called one after the other. Dropping it rolls an open transaction back.
 pub struct Connection {
-    engine: Engine,
+    shared: Arc<Shared>,
     worker: WorkerId,
     info: SessionInfo,
     settings: Settings,
@@ -98,8 +99,8 @@ pub struct Connection {
 }
 
 impl Connection {
-    pub(crate) fn new(engine: Engine, user: &str, database: &str, worker: u16) -> Self {
-        count(&engine.shared.counters.connections);
+    pub(crate) fn new(shared: Arc<Shared>, user: &str, database: &str, worker: u16) -> Self {
+        count(&shared.counters.connections);
         Self {
             worker: WorkerId(worker),
             info: SessionInfo {
@@ -119,7 +120,7 @@ impl Connection {
             copy: None,
             is_repeatable: true,
             repeats: 0,
-            engine,
+            shared,
         }
     }
 
@@ -188,14 +189,14 @@ impl Drop for Connection {
             session.rollback();
         }
         if !effects.is_empty() {
-            self.engine.shared.rolled_back(effects);
+            self.shared.rolled_back(effects);
         }
-        let connections = &self.engine.shared.counters.connections;
+        let connections = &self.shared.counters.connections;
         connections.fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
     }
 }
 
 /// The engine's parts, which a task on another thread needs.
-fn shared(connection: &Connection) -> Arc<crate::engine::Shared> {
-    Arc::clone(&connection.engine.shared)
+fn shared(connection: &Connection) -> Arc<crate::shared::Shared> {
+    Arc::clone(&connection.shared)
 }

@@ -6,10 +6,10 @@ use namiki_data::columns::Datum;
 
 use super::portal::{ColumnDescription, Portal, Statement, Work};
 use super::{Block, Connection, shared};
-use crate::engine::Shared;
 use crate::error::{SqlError, SqlResult};
 use crate::front_end::{Body, OutputColumn, Planned, Request, SessionInfo};
 use crate::program::OutputFormat;
+use crate::shared::Shared;
 use crate::sqlstate;
 use crate::stats::count;
 use crate::storage::{ReadHandle, Reader};
@@ -74,7 +74,7 @@ impl Connection {
         self.bind(&statement, &[], &[], &[])
     }
 
-    /// The portal of a text whose literals were lifted out; `None` if it has no row program.
+    /// The portal of a text without its literals; `None` if it has no row program.
     async fn lifted_portal(&mut self, text: &str) -> SqlResult<Option<Portal>> {
         let Some(lifted) = lift(text)? else {
             return Ok(None);
@@ -107,8 +107,8 @@ impl Connection {
             Ok(planned) => planned,
             // Such as a literal where a type's length belongs: the original text is planned, and says what is wrong.
             Err(error) if is_about_the_text(&error) => {
-                let changes = *self.engine.shared.changes.borrow();
-                self.engine.shared.cache.put(key, Kept::NoProgram(changes));
+                let changes = *self.shared.changes.borrow();
+                self.shared.cache.put(key, Kept::NoProgram(changes));
                 return Ok(None);
             }
             Err(error) => return Err(error),
@@ -395,7 +395,7 @@ fn is_about_the_text(error: &SqlError) -> bool {
     matches!(&error.sqlstate()[..2], "42" | "22" | "0A" | "XX") && error.core().is_none()
 }
 
-/// A comment that tells texts apart whose literals are of different kinds.
+/// A comment that tells texts with literals of different kinds apart.
 fn kinds_comment(kinds: &[LiteralKind]) -> String {
     let kinds: String = kinds
         .iter()

@@ -1,7 +1,8 @@
 //! Changes of the catalogue: on a thread that may block, in the connection's transaction.
 
 use super::{Connection, shared};
-use crate::ddl::{self, DdlCommand, DdlContext};
+use crate::ddl::{self, DdlContext};
+use crate::ddl_command::DdlCommand;
 use crate::error::{SqlError, SqlResult};
 use crate::sqlstate;
 

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc;
 
-use super::execute::{Outcome, RowSource};
+use super::found_rows::{Outcome, RowSource};
 use super::portal::Portal;
 use super::{Connection, shared};
 use crate::cancel::Cancelled;
-use crate::engine::Shared;
 use crate::error::{SqlError, SqlResult};
 use crate::front_end::{Batch, Body, Plan, Planned, RunSettings};
 use crate::program::{Environment, SelectProgram};
+use crate::shared::Shared;
 use crate::sink::RowSink;
 use crate::sqlstate;
 use crate::stats::count;
@@ -112,7 +112,7 @@ impl Connection {
         Ok(rows)
     }
 
-    /// Starts a plan over a view, whose batches come as they are found.
+    /// Starts a plan over a view. Its batches come as they are found.
     async fn select_from_view(
         &mut self,
         planned: &Arc<Planned>,

@@ -6,9 +6,9 @@ use namiki::{Session, Ticket, Transaction};
 use parking_lot::Mutex;
 
 use super::{Block, Connection, shared};
-use crate::engine::Shared;
 use crate::error::{SqlError, SqlResult};
 use crate::program::Environment;
+use crate::shared::Shared;
 use crate::sqlstate;
 use crate::stats::count;
 use crate::storage::{ReadHandle, Reader};
@@ -21,7 +21,7 @@ impl Connection {
     /// The session, made if it is not there.
     pub(super) fn session(&mut self) -> SqlResult<&mut Session> {
         if self.session.is_none() {
-            self.session = Some(self.engine.shared.db.session_on(self.worker)?);
+            self.session = Some(self.shared.db.session_on(self.worker)?);
         }
         match &mut self.session {
             Some(session) => Ok(session),
@@ -156,7 +156,7 @@ impl Connection {
         }
         let effects = std::mem::take(&mut self.effects);
         if !effects.is_empty() {
-            self.engine.shared.rolled_back(effects);
+            self.shared.rolled_back(effects);
         }
         self.savepoints.clear();
         self.copy = None;
@@ -212,12 +212,12 @@ impl Connection {
     pub async fn prepare_repeat(&mut self, error: SqlError) -> SqlResult<()> {
         if !error.is_retryable() || !self.is_repeatable || self.repeats >= REPEATS_MAX {
             if error.is_retryable() {
-                count(&self.engine.shared.counters.conflicts_reported);
+                count(&self.shared.counters.conflicts_reported);
             }
             return Err(error);
         }
         self.repeats += 1;
-        count(&self.engine.shared.counters.repeats);
+        count(&self.shared.counters.repeats);
         self.roll_back(Block::Idle);
         self.back_off().await;
         Ok(())

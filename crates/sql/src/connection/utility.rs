@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::portal::{CommandTag, Deallocated, Portal, Progress, Scope};
+use super::portal::{Deallocated, Portal};
+use super::progress::{CommandTag, Progress, Scope};
 use super::{Block, Connection};
 use crate::cancel::Cancelled;
 use crate::error::{Notice, SqlError, SqlResult};
@@ -190,7 +191,7 @@ impl Connection {
                 "LOCK TABLE"
             }
             Utility::Checkpoint => {
-                let shared = Arc::clone(&self.engine.shared);
+                let shared = Arc::clone(&self.shared);
                 let for_task = Arc::clone(&shared);
                 shared.blocking(move || for_task.db.checkpoint()).await??;
                 "CHECKPOINT"

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use namiki_data::columns::Datum;
 
+use super::context::DdlContext;
 use super::create_table::{add_check, add_key, column_row, put_sequence};
 use super::rebuild::{Fill, rebuild};
-use super::run::DdlContext;
-use super::{AlterOperation, ColumnDefinition, KeyDefinition, QualifiedName};
 use crate::catalogue::{DefaultRow, Named, Relation, TableRow};
 use crate::change::{DefaultValue, Target};
+use crate::ddl_command::{AlterOperation, ColumnDefinition, KeyDefinition, QualifiedName};
 use crate::error::{Notice, SqlError, SqlResult};
 use crate::program::Environment;
 use crate::sqlstate;

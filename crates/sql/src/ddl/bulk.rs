@@ -92,7 +92,7 @@ impl BulkLoad {
         &self.target
     }
 
-    /// Adds a row of SQL's columns, whose constraints were checked. Returns whether the batch is full.
+    /// Adds a row of SQL's columns. Its constraints were checked. Returns whether the batch is full.
     ///
     /// # Errors
     /// Those of encodings.
@@ -109,7 +109,7 @@ impl BulkLoad {
         self.push_stored(key, &row)
     }
 
-    /// Adds a row of the stored columns, whose key is known.
+    /// Adds a row of the stored columns with a known key.
     ///
     /// # Errors
     /// Those of encodings.

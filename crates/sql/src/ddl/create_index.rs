@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use super::CreateIndex;
+use super::context::DdlContext;
 use super::create_table::{already, column_numbers, object_name};
 use super::rebuild::{Fill, rebuild};
-use super::run::DdlContext;
 use crate::catalogue::{IndexRow, Named, Relation};
-use crate::ddl::QualifiedName;
+use crate::ddl_command::{CreateIndex, QualifiedName};
 use crate::error::{SqlError, SqlResult};
 use crate::sqlstate;
 

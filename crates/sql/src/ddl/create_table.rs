@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use super::run::{DdlContext, exists};
-use super::{
-    ColumnDefinition, CreateTable, DefaultDefinition, KeyDefinition, QualifiedName,
-    SequenceDefinition,
-};
+use super::context::{DdlContext, exists};
 use crate::catalogue::{
     CheckRow, ColumnRow, DefaultRow, IndexRow, KeyRow, Named, PUBLIC, Relation, SequenceRow,
     TableRow,
+};
+use crate::ddl_command::{
+    ColumnDefinition, CreateTable, DefaultDefinition, KeyDefinition, QualifiedName,
+    SequenceDefinition,
 };
 use crate::error::{Notice, SqlError, SqlResult};
 use crate::sqlstate;

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::run::{DdlContext, no_relation};
-use super::{ObjectKind, QualifiedName};
+use super::context::{DdlContext, no_relation};
 use crate::catalogue::{DefaultRow, Named, Relation};
+use crate::ddl_command::{ObjectKind, QualifiedName};
 use crate::error::{Notice, SqlError, SqlResult};
 use crate::sqlstate;
 use crate::storage::Reader;
@@ -135,7 +135,7 @@ fn drop_index(context: &mut DdlContext<'_>, table: u32, name: &str) -> SqlResult
     let found = context.statement(|tx| catalogue.relation(&mut Reader::Transaction(tx), table))?;
     let relation = found.ok_or_else(|| no_relation(name))?;
     if relation.row.marker.is_some() {
-        return Err(super::run::busy(&relation));
+        return Err(super::context::busy(&relation));
     }
     let mut row = relation.row.clone();
     let at = row.indexes.iter().position(|index| index.name == name);

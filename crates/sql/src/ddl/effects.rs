@@ -10,9 +10,9 @@ pub(crate) struct Effects {
     pub(crate) created: HashSet<u64>,
     /// Not named any more once it has committed.
     pub(crate) obsolete: Vec<u64>,
-    /// Sequences whose reserved numbers are void once it has committed.
+    /// Sequences: their reserved numbers are void once it has committed.
     pub(crate) sequences: Vec<u32>,
-    /// Tables whose marker the transaction takes away.
+    /// Tables with a marker that the transaction removes.
     pub(crate) marked: Vec<u32>,
 }
 

@@ -1,11 +1,11 @@
 //! Changes of the catalogue.
 //!
 //! Core tables are created before the transaction that names them, under numbers that are never used again, and dropped
-//! after it is durable: [`Effects`] says which. What no committed row names is dropped at the next opening.
+//! after it is durable: [`Effects`] says which. The next opening drops those that no committed row names.
 
 mod alter_table;
 mod bulk;
-mod command;
+mod context;
 mod create_index;
 mod create_table;
 mod drop;
@@ -15,10 +15,7 @@ mod run;
 mod truncate;
 
 pub(crate) use bulk::BulkLoad;
-pub(crate) use command::{
-    AlterOperation, ColumnDefinition, CreateIndex, CreateTable, DdlCommand, DefaultDefinition,
-    KeyDefinition, ObjectKind, QualifiedName, SequenceDefinition,
-};
+pub(crate) use context::DdlContext;
 pub(crate) use effects::Effects;
 pub(crate) use rebuild::remove_marker;
-pub(crate) use run::{DdlContext, run};
+pub(crate) use run::run;

@@ -11,7 +11,7 @@ use namiki::{RowScan, ScanRange, View};
 use namiki_data::columns::Datum;
 
 use super::BulkLoad;
-use super::run::DdlContext;
+use super::context::DdlContext;
 use crate::catalogue::Relation;
 use crate::change::{Changes, RowNumbers, Target};
 use crate::error::{SqlError, SqlResult};
@@ -23,7 +23,7 @@ use crate::types::{TimeZone, now_micros};
 /// Rows that are read from the view at once.
 const ROWS_AT_ONCE: usize = 4096;
 
-/// What is filled.
+/// The core tables that are filled.
 pub(super) enum Fill<'m> {
     /// An index of the new state of the table, by its number.
     Index(usize),

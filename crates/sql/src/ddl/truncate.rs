@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::QualifiedName;
-use super::run::DdlContext;
+use super::context::DdlContext;
 use crate::catalogue::{DefaultRow, Relation};
+use crate::ddl_command::QualifiedName;
 use crate::error::SqlResult;
 
 /// Empties tables.

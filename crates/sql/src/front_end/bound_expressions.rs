@@ -31,7 +31,7 @@ pub(super) struct Scope {
     columns: Columns,
 }
 
-/// What the columns of the new row are called in ON CONFLICT.
+/// The qualifier of the new row's columns in ON CONFLICT.
 const EXCLUDED: &str = "excluded";
 
 /// The name of a column of the new row, which no column of a table has.

@@ -7,7 +7,8 @@ use datafusion::sql::sqlparser::ast::{
 
 use super::bound_expressions::Scope;
 use super::compile::change_program;
-use super::insert_statement::{cast_columns, identifier, table_name};
+use super::insert_statement::cast_columns;
+use super::names::{identifier, table_name};
 use super::output_columns::{OutputColumn, name_of};
 use super::parse::parse;
 use super::planned::{Body, Plan};
@@ -126,7 +127,7 @@ impl Planning<'_, '_> {
         Ok(Changed { target, name })
     }
 
-    /// How the rows to be changed are found, and what the new values are: by a program, or else by a plan whose rows have
+    /// How the rows to be changed and the new values are found: by a program, or else by a plan. Its rows have
     /// the stored columns and the new values.
     fn found_rows(
         &mut self,

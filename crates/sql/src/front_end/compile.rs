@@ -6,7 +6,8 @@ use datafusion::datasource::source_as_provider;
 use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{Expr, FetchType, LogicalPlan, SkipType, TableScan};
 
-use super::expressions::{Columns, needs_rows};
+use super::expression_parts::needs_rows;
+use super::expressions::Columns;
 use super::paths::choose_path;
 use super::tables::SqlTable;
 use crate::error::SqlResult;

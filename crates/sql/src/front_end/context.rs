@@ -1,4 +1,4 @@
-//! What a statement is bound against: the catalogue as its reader sees it, and DataFusion's functions.
+//! The names of a statement: bound to the catalogue as its reader sees it, and to DataFusion's functions.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ pub(super) struct Binder<'a, 'r> {
     pub(super) reader: RefCell<&'a mut Reader<'r>>,
     /// The tables that were found, and their versions.
     pub(super) used: RefCell<Vec<Arc<Relation>>>,
-    /// Whether a table of the catalogue is used, whose rows are made when the statement runs.
+    /// Whether a table of the catalogue is used: its rows are made when the statement runs.
     pub(super) uses_system: RefCell<bool>,
     /// Whether tables show the numbers of rows without a key: statements that change rows need them.
     pub(super) shows_row_numbers: bool,

@@ -8,9 +8,9 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use super::ddl_types::sql_type_of_ast;
-use super::insert_statement::{identifier, table_name};
+use super::names::{identifier, table_name};
 use crate::catalogue::Identity;
-use crate::ddl::{
+use crate::ddl_command::{
     AlterOperation, ColumnDefinition, CreateIndex, CreateTable, DdlCommand, DefaultDefinition,
     KeyDefinition, ObjectKind, QualifiedName, SequenceDefinition,
 };

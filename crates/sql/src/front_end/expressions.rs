@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType, Schema};
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Column, DFSchema};
 use datafusion::logical_expr::expr::{BinaryExpr, InList, Placeholder};
 use datafusion::logical_expr::{Between, Cast, Expr, ExprSchemable, Operator};
@@ -11,14 +11,12 @@ use datafusion::logical_expr::{Between, Cast, Expr, ExprSchemable, Operator};
 use super::arrow_values::{arrow_type, datum_of, field_type, sql_type_of};
 use super::checked::checked_operator;
 use super::errors::sql_error;
+use super::expression_parts::{NOW, needs_rows};
 use super::foreign::ForeignScalar;
 use super::paths::Condition;
 use crate::error::{SqlError, SqlResult};
 use crate::program::{ArithmeticOperator, CompareOperator, Scalar};
 use crate::types::{SqlType, TimeZone, from_text};
-
-/// The name of the parameter that is the time at which the transaction began.
-pub(super) const NOW: &str = "$now";
 
 /// The columns that expressions may name.
 pub(super) struct Columns {
@@ -48,7 +46,7 @@ impl Columns {
         Some((at, self.types[at]))
     }
 
-    /// The expression, whose columns are those of the row.
+    /// The expression over the columns of a row.
     ///
     /// # Errors
     /// 0A000 for what needs more than one row: subqueries, aggregates.
@@ -136,10 +134,12 @@ impl Columns {
     }
 
     fn foreign(&self, expr: &Expr) -> SqlResult<Scalar> {
-        Ok(Scalar::Foreign(Arc::new(ForeignScalar::new(expr, self)?)))
+        let of = self.type_of(expr)?;
+        let scalar = ForeignScalar::new(expr, of, |name| self.column(name))?;
+        Ok(Scalar::Foreign(Arc::new(scalar)))
     }
 
-    /// Whether both expressions have one type, whose values are compared here as DataFusion compares them.
+    /// Whether both expressions have one type, and its values are compared here as DataFusion compares them.
     fn are_comparable(&self, left: &Expr, right: &Expr) -> SqlResult<bool> {
         let (left_type, right_type) = (self.arrow_type_of(left)?, self.arrow_type_of(right)?);
         if left_type != right_type {
@@ -404,25 +404,6 @@ fn without_qualifiers(expr: &Expr) -> SqlResult<Expr> {
     stripped.map(|it| it.data).map_err(sql_error)
 }
 
-/// Whether an expression needs more than its own row.
-pub(super) fn needs_rows(expr: &Expr) -> bool {
-    expr.exists(|part| {
-        Ok(matches!(
-            part,
-            Expr::ScalarSubquery(_)
-                | Expr::InSubquery(_)
-                | Expr::Exists(_)
-                | Expr::SetComparison(_)
-                | Expr::OuterReferenceColumn(..)
-                | Expr::AggregateFunction(_)
-                | Expr::WindowFunction(_)
-                | Expr::Unnest(_)
-                | Expr::GroupingSet(_)
-        ))
-    })
-    .unwrap_or(true)
-}
-
 fn compare_operator(operator: Operator) -> Option<CompareOperator> {
     Some(match operator {
         Operator::Eq => CompareOperator::Equal,
@@ -433,19 +414,4 @@ fn compare_operator(operator: Operator) -> Option<CompareOperator> {
         Operator::GtEq => CompareOperator::GreaterOrEqual,
         _ => return None,
     })
-}
-
-/// The numbers of the parameters of an expression, counted from 1.
-pub(super) fn parameters_of(expr: &Expr) -> SqlResult<Vec<Placeholder>> {
-    let mut found: Vec<Placeholder> = Vec::new();
-    expr.apply(|part| {
-        if let Expr::Placeholder(placeholder) = part
-            && !found.iter().any(|it| it.id == placeholder.id)
-        {
-            found.push(placeholder.clone());
-        }
-        Ok(TreeNodeRecursion::Continue)
-    })
-    .map_err(sql_error)?;
-    Ok(found)
 }

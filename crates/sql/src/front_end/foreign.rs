@@ -14,10 +14,10 @@ use datafusion::physical_expr::{PhysicalExpr, create_physical_expr};
 use datafusion::scalar::ScalarValue;
 use namiki_data::columns::Datum;
 
-use super::arrow_values::{datum_at, field, field_type, sql_type_of};
+use super::arrow_values::{datum_at, field, field_type};
 use super::batch_builder::BatchBuilder;
 use super::errors::sql_error;
-use super::expressions::{Columns, NOW, needs_rows, parameters_of};
+use super::expression_parts::{NOW, needs_rows, parameters_of};
 use crate::error::{SqlError, SqlResult};
 use crate::program::{Environment, Evaluate, RowValues};
 use crate::types::SqlType;
@@ -42,11 +42,15 @@ enum Input {
 }
 
 impl ForeignScalar {
-    /// An expression without qualifiers.
+    /// An expression without qualifiers, of this type. `column` finds the number and the type of a column.
     ///
     /// # Errors
     /// 0A000 if it needs more than one row; those of the planner.
-    pub(super) fn new(expr: &Expr, columns: &Columns) -> SqlResult<Self> {
+    pub(super) fn new(
+        expr: &Expr,
+        of: SqlType,
+        find_column: impl Fn(&str) -> Option<(usize, SqlType)>,
+    ) -> SqlResult<Self> {
         if needs_rows(expr) {
             return Err(SqlError::unsupported(
                 "an expression over several rows in this place",
@@ -54,7 +58,7 @@ impl ForeignScalar {
         }
         let (mut inputs, mut fields) = (Vec::new(), Vec::new());
         for column in expr.column_refs() {
-            if let Some((at, of)) = columns.column(&column.name) {
+            if let Some((at, of)) = find_column(&column.name) {
                 inputs.push(Input::Column(at));
                 fields.push(field(&column.name, of, true));
             }
@@ -102,15 +106,12 @@ impl ForeignScalar {
             &PhysicalPlanningContext::default(),
         )
         .map_err(sql_error)?;
-        let result = physical.data_type(&schema).map_err(sql_error)?;
         Ok(Self {
             shown: expr.to_string(),
             physical,
             inputs,
             schema,
-            of: columns
-                .sql_type(expr)
-                .unwrap_or_else(|_| sql_type_of(&result)),
+            of,
         })
     }
 }

@@ -15,11 +15,11 @@ use super::checked::like_arguments;
 use super::errors::external;
 use crate::catalogue::Sequences;
 use crate::error::SqlResult;
+use crate::syntax::quoted;
 use crate::types::SqlType;
 
 /// What `version()` answers.
-pub(crate) const VERSION: &str =
-    concat!("PostgreSQL 15.0 (Namiki ", env!("CARGO_PKG_VERSION"), ")");
+const VERSION: &str = concat!("PostgreSQL 15.0 (Namiki ", env!("CARGO_PKG_VERSION"), ")");
 
 /// All functions of ours.
 pub(super) fn all(sequences: &Arc<Sequences>) -> Vec<Arc<ScalarUDF>> {
@@ -58,7 +58,7 @@ pub(super) fn all(sequences: &Arc<Sequences>) -> Vec<Arc<ScalarUDF>> {
     functions
 }
 
-/// A function whose answer is the same for all rows, or depends on its arguments as texts.
+/// A function with the same answer for all rows, or one that depends on its arguments as texts.
 type Compute = fn(&[Option<String>]) -> Answer;
 
 enum Answer {
@@ -74,7 +74,7 @@ fn argument(arguments: &[Option<String>], at: usize) -> Option<&str> {
     arguments.get(at).and_then(Option::as_deref)
 }
 
-/// Functions that psql and drivers call. What there is not here (comments, privileges, collations) has no description, is
+/// Functions that psql and drivers call. Comments have no text here, privileges are all granted, collations
 /// allowed, and has no name.
 fn simple_functions() -> Vec<SimpleFunction> {
     vec![
@@ -175,23 +175,10 @@ fn simple_functions() -> Vec<SimpleFunction> {
             }
         }),
         ("current_setting", SqlType::Text, None, |arguments| {
-            let known = argument(arguments, 0).and_then(crate::connection::default_setting);
+            let known = argument(arguments, 0).and_then(crate::settings::default_setting);
             known.map_or(Answer::Null, Answer::Text)
         }),
     ]
-}
-
-/// A name in quotation marks, unless it needs none.
-pub(crate) fn quoted(name: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
-    let begins = name
-        .bytes()
-        .next()
-        .is_some_and(|byte| !byte.is_ascii_digit());
-    if begins && name.bytes().all(plain) {
-        return name.to_owned();
-    }
-    format!("\"{}\"", name.replace('"', "\"\""))
 }
 
 fn format_type(oid: i64, modifier: i64) -> String {

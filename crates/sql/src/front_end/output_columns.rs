@@ -4,6 +4,7 @@ use datafusion::common::DFSchema;
 use datafusion::sql::sqlparser::ast::{Expr, Ident, Query, Select, SelectItem, SetExpr};
 
 use super::arrow_values::{field_type, origin};
+use super::names::identifier;
 use crate::types::SqlType;
 
 /// A column of an answer.
@@ -95,7 +96,7 @@ fn is_wildcard(item: &SelectItem) -> bool {
     )
 }
 
-/// One name for each of so many columns; `None` where the plan's name is right.
+/// One name for each column; `None` where the plan's name is right.
 fn names_of(select: &Select, columns: usize) -> Vec<Option<String>> {
     let items = &select.projection;
     let wildcards = items.iter().filter(|item| is_wildcard(item)).count();
@@ -120,14 +121,7 @@ fn names_of(select: &Select, columns: usize) -> Vec<Option<String>> {
     names
 }
 
-fn identifier(ident: &Ident) -> String {
-    match ident.quote_style {
-        Some(_) => ident.value.clone(),
-        None => ident.value.to_lowercase(),
-    }
-}
-
-/// The name of an expression without alias; `None` for a column, whose name the plan has.
+/// The name of an expression without alias; `None` for a column: the plan has its name.
 pub(super) fn name_of(expr: &Expr) -> Option<String> {
     Some(match expr {
         Expr::Identifier(ident) => identifier(ident),

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use datafusion::sql::sqlparser::ast::{Expr, LimitClause, Query, Statement, Visit, Visitor};
 
 use super::ddl_types::sql_type_of_ast;
-use super::insert_statement::parameter_number;
+use super::names::parameter_number;
 use crate::types::SqlType;
 
 /// Adds the types that the text says where the client has said none.

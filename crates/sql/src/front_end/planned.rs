@@ -6,7 +6,7 @@ use datafusion::logical_expr::LogicalPlan;
 
 use super::output_columns::OutputColumn;
 use crate::change::{DeleteProgram, InsertProgram, UpdateProgram};
-use crate::ddl::DdlCommand;
+use crate::ddl_command::DdlCommand;
 use crate::program::SelectProgram;
 use crate::types::SqlType;
 

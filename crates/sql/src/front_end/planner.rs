@@ -52,7 +52,7 @@ pub(crate) struct Request<'t> {
 }
 
 impl FrontEnd {
-    /// A front end whose plans take at most so many bytes of memory together.
+    /// A front end. Its plans take at most `memory_bytes` of memory together.
     ///
     /// # Errors
     /// XX000 if DataFusion cannot be set up.
@@ -63,7 +63,7 @@ impl FrontEnd {
         memory_bytes: usize,
     ) -> SqlResult<Self> {
         let mut config = SessionConfig::new()
-            // One partition: statements run beside each other, not within.
+            // One partition: the pool's threads run different statements.
             .with_target_partitions(1)
             .with_batch_size(4096)
             .with_information_schema(false)

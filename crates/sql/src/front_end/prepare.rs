@@ -14,14 +14,14 @@ use datafusion::scalar::ScalarValue;
 use super::arrow_values::{arrow_type, field, field_type};
 use super::context::Binder;
 use super::errors::{external, sql_error};
-use super::expressions::NOW;
+use super::expression_parts::NOW;
 use super::functions;
 use crate::catalogue::{Named, PUBLIC};
 use crate::error::{SqlError, SqlResult};
 use crate::sqlstate;
 use crate::types::SqlType;
 
-/// Who plans a statement, for functions that say so.
+/// The session that plans a statement, for functions that tell it.
 #[derive(Clone, Debug)]
 pub(crate) struct SessionInfo {
     pub(crate) user: String,

@@ -14,7 +14,7 @@ use datafusion::sql::sqlparser::ast::{
     visit_expressions,
 };
 
-use super::insert_statement::{identifier, table_name};
+use super::names::{identifier, table_name};
 use super::output_columns::name_of;
 use super::system_tables::{find, is_always_empty};
 

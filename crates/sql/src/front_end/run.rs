@@ -1,4 +1,4 @@
-//! Running plans: a physical plan for each run, whose batches come as a stream.
+//! Running plans: a physical plan for each run, and its batches as a stream.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use namiki_data::columns::Datum;
 
 use super::arrow_values::{datum_at, scalar_value, value_at};
 use super::errors::sql_error;
-use super::expressions::NOW;
+use super::expression_parts::NOW;
 use super::foreign::literal_of;
 use super::planned::Plan;
 use super::planner::FrontEnd;
@@ -66,7 +66,7 @@ impl FrontEnd {
             environment: settings.environment,
             cancelled: settings.cancelled,
             rows_max: settings.rows_max,
-            front_end: self.clone(),
+            catalogue: Arc::clone(&self.catalogue),
         }));
         let planner = Arc::clone(state.query_planner());
         let physical = planner
@@ -154,7 +154,7 @@ impl PlanRows {
     /// All rows.
     ///
     /// # Errors
-    /// Those of the plan; 53200 if they take more than so many bytes.
+    /// Those of the plan; 53200 if they take more than `bytes_max` bytes.
     pub(crate) async fn all(&mut self, bytes_max: usize) -> SqlResult<Vec<Batch>> {
         let mut batches = Vec::new();
         let mut bytes = 0;

@@ -4,12 +4,11 @@ use std::sync::Arc;
 
 use namiki_data::columns::Datum;
 
-use super::FrontEnd;
-use super::functions::quoted;
 use super::system_tables::{SystemColumns, SystemDefinition};
 use super::tables::RunContext;
 use crate::catalogue::{DefaultRow, Identity, Relation};
 use crate::error::SqlResult;
+use crate::syntax::quoted;
 use crate::types::SqlType;
 
 /// Rows, each with a value for each column.
@@ -39,10 +38,10 @@ fn flag(value: bool) -> Datum {
     Datum::Bool(value)
 }
 
-fn relations(context: &RunContext, front_end: &FrontEnd) -> SqlResult<Vec<Arc<Relation>>> {
+fn relations(context: &RunContext) -> SqlResult<Vec<Arc<Relation>>> {
     context
         .handle
-        .with(|reader| front_end.catalogue.relations(reader))
+        .with(|reader| context.catalogue.relations(reader))
 }
 
 /// All tables.
@@ -56,7 +55,6 @@ pub(super) static TABLES: &[SystemDefinition] = &[
     table("pg_type", TYPE, Some(types)),
     table("pg_am", AM, Some(access_methods)),
     table("pg_roles", ROLES, Some(roles)),
-    table("pg_user", USER, Some(users)),
     table("pg_database", DATABASES, Some(databases)),
     table("pg_tables", PG_TABLES, Some(pg_tables)),
     table("pg_sequence", SEQUENCE, Some(sequences)),
@@ -96,7 +94,7 @@ pub(super) static TABLES: &[SystemDefinition] = &[
 const fn table(
     name: &'static str,
     columns: SystemColumns,
-    rows: Option<fn(&RunContext, &FrontEnd) -> SqlResult<Rows>>,
+    rows: Option<fn(&RunContext) -> SqlResult<Rows>>,
 ) -> SystemDefinition {
     SystemDefinition {
         schema: "pg_catalog",
@@ -113,7 +111,7 @@ const NAMESPACE: SystemColumns = &[
     ("nspacl", Text),
 ];
 
-fn namespaces(_: &RunContext, _: &FrontEnd) -> SqlResult<Rows> {
+fn namespaces(_: &RunContext) -> SqlResult<Rows> {
     let schemas = [
         (PG_CATALOG, "pg_catalog"),
         (PUBLIC, "public"),
@@ -201,9 +199,9 @@ fn class(
     ]
 }
 
-fn classes(context: &RunContext, front_end: &FrontEnd) -> SqlResult<Rows> {
+fn classes(context: &RunContext) -> SqlResult<Rows> {
     let mut rows = Vec::new();
-    for relation in relations(context, front_end)? {
+    for relation in relations(context)? {
         let row = &relation.row;
         let has_index = row.key.is_some() || !row.indexes.is_empty();
         rows.push(class(
@@ -230,7 +228,7 @@ fn classes(context: &RunContext, front_end: &FrontEnd) -> SqlResult<Rows> {
     }
     let sequences = context
         .handle
-        .with(|reader| front_end.catalogue.sequences(reader))?;
+        .with(|reader| context.catalogue.sequences(reader))?;
     rows.extend(
         sequences
             .iter()
@@ -258,9 +256,9 @@ const ATTRIBUTE: SystemColumns = &[
     ("attcompression", Text),
 ];
 
-fn attributes(context: &RunContext, front_end: &FrontEnd) -> SqlResult<Rows> {
+fn attributes(context: &RunContext) -> SqlResult<Rows> {
     let mut rows = Vec::new();
-    for relation in relations(context, front_end)? {
+    for relation in relations(context)? {
         let row = &relation.row;
         let mut attribute = |owner: u32, at: usize, column: usize, is_index: bool| {
             let described = &row.columns[column];
@@ -311,12 +309,12 @@ const ATTRDEF: SystemColumns = &[
     ("adbin", Text),
 ];
 
-fn defaults(context: &RunContext, front_end: &FrontEnd) -> SqlResult<Rows> {
+fn defaults(context: &RunContext) -> SqlResult<Rows> {
     let mut rows = Vec::new();
     let sequences = context
         .handle
-        .with(|reader| front_end.catalogue.sequences(reader))?;
-    for relation in relations(context, front_end)? {
+        .with(|reader| context.catalogue.sequences(reader))?;
+    for relation in relations(context)? {
         for (at, column) in relation.columns().iter().enumerate() {
             let shown = match &column.default {
                 Some(DefaultRow::Expression(expression)) => expression.clone(),
@@ -356,9 +354,9 @@ const INDEX: SystemColumns = &[
     ("indexdef", Text),
 ];
 
-fn indexes(context: &RunContext, front_end: &FrontEnd) -> SqlResult<Rows> {
+fn indexes(context: &RunContext) -> SqlResult<Rows> {
     let mut rows = Vec::new();
-    for relation in relations(context, front_end)? {
+    for relation in relations(context)? {
         let row = &relation.row;
         let mut index = |id: u32, name: &str, columns: &[usize], unique: bool, primary: bool| {
             let numbers: Vec<String> = columns.iter().map(|at| (at + 1).to_string()).collect();
@@ -429,9 +427,9 @@ const CONSTRAINT: SystemColumns = &[
     ("condef", Text),
 ];
 
-fn constraints(context: &RunContext, front_end: &FrontEnd) -> SqlResult<Rows> {
+fn constraints(context: &RunContext) -> SqlResult<Rows> {
     let mut rows = Vec::new();
-    for relation in relations(context, front_end)? {
+    for relation in relations(context)? {
         let row = &relation.row;
         let mut constraint =
             |id: u32, name: &str, kind: &str, index: u32, columns: &[usize], shown: String| {
@@ -521,7 +519,7 @@ pub(super) const TYPES: &[(SqlType, &str, u32, &str)] = &[
     (SqlType::Uuid, "uuid", 2951, "U"),
 ];
 
-fn types(_: &RunContext, _: &FrontEnd) -> SqlResult<Rows> {
+fn types(_: &RunContext) -> SqlResult<Rows> {
     let row = |(of, name, array, category): &(SqlType, &str, u32, &str)| {
         vec![
             number(of.oid()),
@@ -555,7 +553,7 @@ const AM: SystemColumns = &[
     ("amtype", Text),
 ];
 
-fn access_methods(_: &RunContext, _: &FrontEnd) -> SqlResult<Rows> {
+fn access_methods(_: &RunContext) -> SqlResult<Rows> {
     let row =
         |(oid, name, kind): (i64, &str, &str)| vec![number(oid), text(name), number(0), text(kind)];
     Ok([(HEAP, "heap", "t"), (BTREE, "btree", "i")]
@@ -578,17 +576,11 @@ const ROLES: SystemColumns = &[
     ("rolbypassrls", Bool),
 ];
 
-fn roles(_: &RunContext, _: &FrontEnd) -> SqlResult<Rows> {
+fn roles(_: &RunContext) -> SqlResult<Rows> {
     let mut row = vec![number(OWNER), text("namiki")];
     row.extend([true, true, false, false, true, false].map(flag));
     row.extend([number(-1), Datum::Null, flag(false)]);
     Ok(vec![row])
-}
-
-const USER: SystemColumns = &[("usename", Name), ("usesysid", Oid), ("usesuper", Bool)];
-
-fn users(_: &RunContext, _: &FrontEnd) -> SqlResult<Rows> {
-    Ok(vec![vec![text("namiki"), number(OWNER), flag(true)]])
 }
 
 const DATABASES: SystemColumns = &[
@@ -606,7 +598,7 @@ const DATABASES: SystemColumns = &[
     ("datacl", Text),
 ];
 
-fn databases(_: &RunContext, _: &FrontEnd) -> SqlResult<Rows> {
+fn databases(_: &RunContext) -> SqlResult<Rows> {
     Ok(vec![vec![
         number(DATABASE),
         text("namiki"),
@@ -634,7 +626,7 @@ const PG_TABLES: SystemColumns = &[
     ("rowsecurity", Bool),
 ];
 
-fn pg_tables(context: &RunContext, front_end: &FrontEnd) -> SqlResult<Rows> {
+fn pg_tables(context: &RunContext) -> SqlResult<Rows> {
     let row = |relation: &Arc<Relation>| {
         let row = &relation.row;
         let has_index = row.key.is_some() || !row.indexes.is_empty();
@@ -649,7 +641,7 @@ fn pg_tables(context: &RunContext, front_end: &FrontEnd) -> SqlResult<Rows> {
             flag(false),
         ]
     };
-    Ok(relations(context, front_end)?.iter().map(row).collect())
+    Ok(relations(context)?.iter().map(row).collect())
 }
 
 const SEQUENCE: SystemColumns = &[
@@ -663,10 +655,10 @@ const SEQUENCE: SystemColumns = &[
     ("seqcycle", Bool),
 ];
 
-fn sequences(context: &RunContext, front_end: &FrontEnd) -> SqlResult<Rows> {
+fn sequences(context: &RunContext) -> SqlResult<Rows> {
     let sequences = context
         .handle
-        .with(|reader| front_end.catalogue.sequences(reader))?;
+        .with(|reader| context.catalogue.sequences(reader))?;
     let row = |it: &crate::catalogue::SequenceRow| {
         vec![
             number(it.id),
@@ -684,8 +676,8 @@ fn sequences(context: &RunContext, front_end: &FrontEnd) -> SqlResult<Rows> {
 
 const SETTINGS: SystemColumns = &[("name", Text), ("setting", Text)];
 
-fn settings(_: &RunContext, _: &FrontEnd) -> SqlResult<Rows> {
-    let settings = crate::connection::default_settings();
+fn settings(_: &RunContext) -> SqlResult<Rows> {
+    let settings = crate::settings::default_settings();
     Ok(settings
         .into_iter()
         .map(|(name, value)| vec![text(name), text(value)])
@@ -743,7 +735,7 @@ const INFORMATION_TABLES: SystemColumns = &[
     ("table_type", Text),
 ];
 
-fn information_tables(context: &RunContext, front_end: &FrontEnd) -> SqlResult<Rows> {
+fn information_tables(context: &RunContext) -> SqlResult<Rows> {
     let row = |relation: &Arc<Relation>| {
         let row = &relation.row;
         vec![
@@ -753,7 +745,7 @@ fn information_tables(context: &RunContext, front_end: &FrontEnd) -> SqlResult<R
             text("BASE TABLE"),
         ]
     };
-    Ok(relations(context, front_end)?.iter().map(row).collect())
+    Ok(relations(context)?.iter().map(row).collect())
 }
 
 const INFORMATION_COLUMNS: SystemColumns = &[
@@ -770,9 +762,9 @@ const INFORMATION_COLUMNS: SystemColumns = &[
     ("numeric_scale", Int4),
 ];
 
-fn information_columns(context: &RunContext, front_end: &FrontEnd) -> SqlResult<Rows> {
+fn information_columns(context: &RunContext) -> SqlResult<Rows> {
     let mut rows = Vec::new();
-    for relation in relations(context, front_end)? {
+    for relation in relations(context)? {
         let row = &relation.row;
         for (at, column) in row.columns.iter().enumerate() {
             let default = match &column.default {

@@ -31,7 +31,7 @@ pub(super) struct SystemDefinition {
     pub(super) name: &'static str,
     pub(super) columns: SystemColumns,
     /// Makes its rows; `None`: it never has any.
-    pub(super) rows: Option<fn(&RunContext, &super::FrontEnd) -> SqlResult<Rows>>,
+    pub(super) rows: Option<fn(&RunContext) -> SqlResult<Rows>>,
 }
 
 /// The table of this name. Those of `pg_catalog` are found without their schema.
@@ -86,7 +86,7 @@ impl TableProvider for SystemTable {
     ) -> PlanResult<Arc<dyn ExecutionPlan>> {
         let context = run_context(state).map_err(external)?;
         let rows = match self.definition.rows {
-            Some(make) => make(&context, &context.front_end).map_err(external)?,
+            Some(make) => make(&context).map_err(external)?,
             None => Vec::new(),
         };
         let batch = self.batch(&rows).map_err(external)?;

@@ -23,9 +23,8 @@ use super::batch_builder::BatchBuilder;
 use super::errors::external;
 use super::expressions::Columns;
 use super::paths::choose_path;
-use super::planner::FrontEnd;
 use crate::cancel::Cancelled;
-use crate::catalogue::Relation;
+use crate::catalogue::{Catalogue, Relation};
 use crate::error::{SqlError, SqlResult};
 use crate::program::{Access, Environment, Located, scan_range};
 use crate::storage::{OpenTable, ReadHandle, Storage, row_value};
@@ -42,8 +41,8 @@ pub(super) struct RunContext {
     pub(super) cancelled: Cancelled,
     /// The most rows that a transaction may remember.
     pub(super) rows_max: usize,
-    /// Who runs it: tables of the catalogue ask it for their rows.
-    pub(super) front_end: FrontEnd,
+    /// Where tables of the catalogue find their rows.
+    pub(super) catalogue: Arc<Catalogue>,
 }
 
 /// A table of SQL's.

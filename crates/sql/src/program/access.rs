@@ -26,7 +26,7 @@ pub(crate) struct Access {
 pub(crate) enum Path {
     /// The row with this primary key.
     Key(Vec<Scalar>),
-    /// The rows whose index begins with these values, within bounds for the next column.
+    /// The rows with an index entry that begins with these values, within bounds for the next column.
     Range {
         /// The number of the index among the table's; `None`: the primary key.
         index: Option<usize>,

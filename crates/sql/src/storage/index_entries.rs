@@ -1,4 +1,4 @@
-//! Entries of indexes: core tables whose rows are the keys of table rows.
+//! Entries of indexes: core tables with the keys of table rows as their rows.
 //!
 //! ```text
 //!  index          key                                      row

@@ -1,4 +1,4 @@
-//! Rows as the engine stores them: core tables by number, the bytes of rows, and who reads them.
+//! Rows as the engine stores them: core tables by number, the bytes of rows, and their readers.
 
 mod index_entries;
 mod reader;

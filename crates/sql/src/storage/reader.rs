@@ -1,4 +1,4 @@
-//! Who reads rows: a transaction, which remembers what it has read, or a view.
+//! Readers of rows: a transaction, which remembers its reads, or a view.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -62,7 +62,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Whether the reader remembers no more than so many rows; a view remembers none.
+    /// Whether the reader remembers at most `rows_max` rows; a view remembers none.
     ///
     /// # Errors
     /// 53200 otherwise.

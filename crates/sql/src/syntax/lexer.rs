@@ -2,7 +2,7 @@
 
 use crate::error::{SqlError, SqlResult};
 
-/// What a token is.
+/// The kind of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TokenKind {
     /// A keyword or a name without quotation marks.

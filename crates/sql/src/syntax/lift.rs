@@ -9,7 +9,7 @@
 use super::lexer::{Token, TokenKind, literal_text, tokens};
 use crate::error::SqlResult;
 
-/// What a literal is, which is part of the lifted text's identity: `1`, `1.5` and `'1'` mean different things.
+/// The kind of a literal, a part of the lifted text's identity: `1`, `1.5` and `'1'` mean different things.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum LiteralKind {
     /// A whole number that fits into four bytes.
@@ -18,7 +18,7 @@ pub(crate) enum LiteralKind {
     Int8,
     /// Any other number.
     Numeric,
-    /// A text, whose type its place decides.
+    /// A text: its place decides on its type.
     Text,
 }
 

@@ -4,6 +4,7 @@
 mod copy;
 mod lexer;
 mod lift;
+mod quote;
 mod split;
 mod token_reader;
 mod utility;
@@ -11,6 +12,7 @@ mod utility;
 pub(crate) use copy::{CopyCommand, CopyFormat, CopySource};
 pub(crate) use lexer::{TokenKind, tokens};
 pub(crate) use lift::{LiteralKind, lift};
+pub(crate) use quote::quoted;
 pub(crate) use split::split;
 pub(crate) use token_reader::TokenReader;
 pub(crate) use utility::{SetValue, Utility, parse_utility};

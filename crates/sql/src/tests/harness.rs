@@ -209,7 +209,7 @@ impl Client {
         })
     }
 
-    /// The rows of a portal, so many at once, and how it went on.
+    /// The numbers of rows of each part of a portal, and its tag.
     pub(super) fn in_parts(&mut self, text: &str, limit: u32) -> SqlResult<(Vec<usize>, String)> {
         let Self {
             connection,

@@ -1,4 +1,4 @@
-//! What is there after the database was closed, or has crashed.
+//! Contents after the database was closed, or has crashed.
 
 use super::harness::Fixture;
 use crate::sqlstate;

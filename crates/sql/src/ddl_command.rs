@@ -46,7 +46,7 @@ pub(crate) enum DdlCommand {
     },
 }
 
-/// What is dropped.
+/// The kind of objects that are dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ObjectKind {
     Table,

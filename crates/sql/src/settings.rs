@@ -250,7 +250,7 @@ fn find(name: &str) -> Option<&'static Setting> {
         .find(|setting| setting.name.eq_ignore_ascii_case(name))
 }
 
-/// What a setting is where nothing was set.
+/// The default of a setting.
 pub(crate) fn default_setting(name: &str) -> Option<String> {
     find(name).map(|setting| setting.default.to_owned())
 }
@@ -264,7 +264,7 @@ pub(crate) fn default_settings() -> Vec<(&'static str, &'static str)> {
 }
 
 /// The values of one connection.
-pub(super) struct Settings {
+pub(crate) struct Settings {
     values: BTreeMap<String, String>,
     /// What RESET goes back to.
     startup: BTreeMap<String, String>,
@@ -277,7 +277,7 @@ pub(super) struct Settings {
 }
 
 impl Settings {
-    pub(super) fn new(user: &str) -> Self {
+    pub(crate) fn new(user: &str) -> Self {
         let mut values = BTreeMap::new();
         values.insert("session_authorization".to_owned(), user.to_owned());
         Self {
@@ -291,11 +291,11 @@ impl Settings {
     }
 
     /// The time zone.
-    pub(super) fn zone(&self) -> TimeZone {
+    pub(crate) fn zone(&self) -> TimeZone {
         self.zone
     }
 
-    pub(super) fn set_startup(&mut self, name: &str, value: &str) -> SqlResult<()> {
+    pub(crate) fn set_startup(&mut self, name: &str, value: &str) -> SqlResult<()> {
         if name.eq_ignore_ascii_case("options") {
             // `-c name=value`, any number of times.
             for word in value.split_whitespace() {
@@ -322,7 +322,7 @@ impl Settings {
     ///
     /// # Errors
     /// 42704 for a name that there is not; 22023 for a value that it cannot have; 55P02 if it is fixed.
-    pub(super) fn set(&mut self, name: &str, value: Option<&str>) -> SqlResult<()> {
+    pub(crate) fn set(&mut self, name: &str, value: Option<&str>) -> SqlResult<()> {
         let name = name.to_ascii_lowercase();
         let Some(setting) = find(&name) else {
             // Settings of extensions have a point in their names, and are only remembered.
@@ -367,7 +367,7 @@ impl Settings {
     }
 
     /// Whether a value was set that has no effect here.
-    pub(super) fn is_without_effect(&self, name: &str) -> bool {
+    pub(crate) fn is_without_effect(&self, name: &str) -> bool {
         find(name).is_some_and(|setting| {
             matches!(setting.kind, Kind::Ignored) && self.value(setting) != setting.default
         })
@@ -386,7 +386,7 @@ impl Settings {
     ///
     /// # Errors
     /// As [`set`](Self::set).
-    pub(super) fn set_local(&mut self, name: &str, value: Option<&str>) -> SqlResult<()> {
+    pub(crate) fn set_local(&mut self, name: &str, value: Option<&str>) -> SqlResult<()> {
         let name = name.to_ascii_lowercase();
         let before = self.values.get(&name).cloned();
         self.set(&name, value)?;
@@ -395,7 +395,7 @@ impl Settings {
     }
 
     /// All settings go back to what they were at the start.
-    pub(super) fn reset_all(&mut self) {
+    pub(crate) fn reset_all(&mut self) {
         self.replace(self.startup.clone());
     }
 
@@ -409,13 +409,13 @@ impl Settings {
     }
 
     /// A transaction begins.
-    pub(super) fn begin(&mut self) {
+    pub(crate) fn begin(&mut self) {
         self.before = Some(self.values.clone());
         self.local.clear();
     }
 
     /// The transaction has ended.
-    pub(super) fn end(&mut self, committed: bool) {
+    pub(crate) fn end(&mut self, committed: bool) {
         let before = self.before.take();
         let local = std::mem::take(&mut self.local);
         match before {
@@ -445,7 +445,7 @@ impl Settings {
     ///
     /// # Errors
     /// 42704 for a name that there is not.
-    pub(super) fn show(&self, name: &str) -> SqlResult<(String, String)> {
+    pub(crate) fn show(&self, name: &str) -> SqlResult<(String, String)> {
         let name = name.to_ascii_lowercase();
         match find(&name) {
             Some(setting) => Ok((setting.shown.to_owned(), self.value(setting))),
@@ -457,21 +457,21 @@ impl Settings {
     }
 
     /// All names and values.
-    pub(super) fn all(&self) -> Vec<(String, String)> {
+    pub(crate) fn all(&self) -> Vec<(String, String)> {
         SETTINGS
             .iter()
             .map(|setting| (setting.shown.to_owned(), self.value(setting)))
             .collect()
     }
 
-    pub(super) fn reported(&self) -> Vec<(&'static str, String)> {
+    pub(crate) fn reported(&self) -> Vec<(&'static str, String)> {
         let reported = SETTINGS.iter().filter(|setting| setting.is_reported);
         reported
             .map(|setting| (setting.shown, self.value(setting)))
             .collect()
     }
 
-    pub(super) fn take_changed(&mut self) -> Vec<(&'static str, String)> {
+    pub(crate) fn take_changed(&mut self) -> Vec<(&'static str, String)> {
         let changed = std::mem::take(&mut self.changed);
         let settings = changed.iter().filter_map(|name| find(name));
         settings
