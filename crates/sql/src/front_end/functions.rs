@@ -74,8 +74,7 @@ fn argument(arguments: &[Option<String>], at: usize) -> Option<&str> {
     arguments.get(at).and_then(Option::as_deref)
 }
 
-/// Functions that psql and drivers call. Comments have no text here, privileges are all granted, collations
-/// allowed, and has no name.
+/// Functions that psql and drivers call. There are no comments on objects here, and one role with all privileges.
 fn simple_functions() -> Vec<SimpleFunction> {
     vec![
         ("version", SqlType::Text, Some(0), |_| {
