@@ -381,7 +381,7 @@ fn the_bytes_of_keys_stay_as_they_are() {
         ColumnType::Decimal { scale: 2 },
         ColumnType::LongDecimal { scale: 2 },
     );
-    let minus_one = |len| [vec![0x7f], vec![0xff; len - 1]].concat();
+    let minus_one = |len: usize| [vec![0x7f], vec![0xff; len - 1]].concat();
     assert_eq!(
         (decimal(short), decimal(long)),
         (minus_one(8), minus_one(16))

@@ -173,7 +173,7 @@ impl Session {
             return self.wait_for_room(failure);
         }
         self.check_retry(failure)?;
-        self.back_off();
+        self.sleep_before_retry();
         self.transaction.request_priority();
         Ok(())
     }
@@ -362,7 +362,7 @@ impl Session {
 
     /// Back-off: waits longer after each conflict, and for a randomised time, so that two transactions that
     /// conflicted do not meet again.
-    fn back_off(&mut self) {
+    fn sleep_before_retry(&mut self) {
         match self.transaction.backoff() {
             Backoff::Nothing => {}
             Backoff::Yield => std::thread::yield_now(),
