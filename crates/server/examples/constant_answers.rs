@@ -114,11 +114,10 @@ async fn answer(
             input.release();
         }
         while has_begun && let Some(frame) = input.next(LIMITS)? {
-            let message = ClientMessage::read(frame)?;
-            if message == ClientMessage::Terminate {
-                return Ok(());
+            match ClientMessage::read(frame)? {
+                ClientMessage::Terminate => return Ok(()),
+                message => answer_message(&message, &mut output),
             }
-            answer_message(&message, &mut output);
             input.release();
         }
         if !output.unsent().is_empty() {

@@ -127,7 +127,6 @@ impl<'p> StartupPacket<'p> {
 #[cfg(test)]
 mod tests {
     use bytes::BytesMut;
-    use pgwire::messages::Message as _;
     use pgwire::messages::cancel::CancelRequest;
     use pgwire::messages::startup::{GssEncRequest, SecretKey, SslRequest, Startup};
 
