@@ -6,6 +6,7 @@
 //! | file | contents |
 //! |---|---|
 //! | `server.rs` | start and stop |
+//! | `server_error.rs` | why a server does not start |
 //! | `settings.rs` | addresses, threads, limits |
 //! | `worker.rs` | the threads that serve clients |
 //! | `flush.rs` | when a thread flushes its log stream |
@@ -24,13 +25,15 @@ mod http;
 mod listen;
 mod metrics;
 mod server;
+mod server_error;
 mod settings;
 mod shared;
 pub mod wire;
 mod worker;
 
 pub use access::role_file::RoleError;
-pub use server::{NewRole, Server, ServerError};
+pub use server::{NewRole, Server};
+pub use server_error::ServerError;
 pub use settings::{Limits, Settings};
 
 /// The name of a server's only database.

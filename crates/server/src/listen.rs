@@ -13,7 +13,7 @@ use tokio::time::sleep;
 
 use crate::client::Accepted;
 use crate::metrics::Count;
-use crate::server::ServerError;
+use crate::server_error::ServerError;
 use crate::shared::{Phase, Shared};
 use crate::worker::Entrances;
 

@@ -11,7 +11,6 @@
 //! that the server stops (57P01); statements that take too long are cancelled; sessions that have not
 //! ended are dropped; the database is closed.
 
-use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,7 +18,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use namiki::Database;
-use namiki_sql::{Engine, EngineOptions, SqlError};
+use namiki_sql::{Engine, EngineOptions};
 use slog::Logger;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{Semaphore, watch};
@@ -27,10 +26,11 @@ use tokio::task::JoinSet;
 
 use crate::access::attempts::Attempts;
 use crate::access::cancel_numbers::CancelNumbers;
-use crate::access::role_file::{RoleError, RoleFile};
+use crate::access::role_file::RoleFile;
 use crate::http;
 use crate::listen::{Listener, SocketFile, listen_tcp, listen_unix};
 use crate::metrics::Metrics;
+use crate::server_error::ServerError;
 use crate::settings::Settings;
 use crate::shared::{InputBudget, Phase, Shared};
 use crate::worker::{Entrances, Worker};
@@ -41,72 +41,6 @@ const CANCEL_TIMEOUT: Duration = Duration::from_secs(5);
 const STOP_INTERVAL: Duration = Duration::from_millis(5);
 /// The port by which a Unix socket is named if the server has no address.
 const DEFAULT_PORT: u16 = 5432;
-
-/// Why a server does not start, or has not ended in order.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ServerError {
-    /// The address cannot be listened on.
-    #[error(
-        "cannot listen on {address}; {flag} names another address, and port 0 takes any that is free"
-    )]
-    Listen {
-        /// The address.
-        address: SocketAddr,
-        /// The flag that names it.
-        flag: &'static str,
-        /// The system's error.
-        #[source]
-        source: io::Error,
-    },
-    /// The Unix socket cannot be made.
-    #[error("cannot make the socket {}; --socket-dir names another folder for it", path.display())]
-    Socket {
-        /// The socket.
-        path: PathBuf,
-        /// The system's error.
-        #[source]
-        source: io::Error,
-    },
-    /// Another process listens on the Unix socket.
-    #[error(
-        "another server listens on {}; stop it, or choose another port (--listen) or folder (--socket-dir)",
-        .0.display()
-    )]
-    SocketInUse(PathBuf),
-    /// The path of the Unix socket is too long for the system.
-    #[error(
-        "the path of the socket {} has more than {bytes_max} bytes; --socket-dir names a shorter folder",
-        path.display()
-    )]
-    LongSocketPath {
-        /// The socket.
-        path: PathBuf,
-        /// The limit.
-        bytes_max: usize,
-    },
-    /// Neither an address nor a socket is given.
-    #[error("the server has no address and no socket; --listen or --socket-dir gives it one")]
-    NoAddress,
-    /// The system allows no thread, or no event queue.
-    #[error("cannot start a thread; `ulimit -u` and `ulimit -n` show the limits for this user")]
-    NoThread(#[source] io::Error),
-    /// There are more threads than log streams can have.
-    #[error("{0} threads are too many; --threads takes at most {max}", max = u16::MAX)]
-    TooManyThreads(usize),
-    /// The roles cannot be read or written.
-    #[error(transparent)]
-    Roles(#[from] RoleError),
-    /// The SQL catalogue cannot be read.
-    #[error("the SQL catalogue of the database cannot be read: {}", .0.message())]
-    Engine(SqlError),
-    /// A thread of the server has failed.
-    #[error("a thread of the server has failed; the log above says why. Please report this")]
-    ThreadFailed,
-    /// The database was not closed in order.
-    #[error(transparent)]
-    Close(#[from] namiki::Error),
-}
 
 /// A role that was made at the first start.
 #[derive(Clone, PartialEq, Eq)]

@@ -4,21 +4,16 @@ use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::Pin;
 use std::task::Poll;
-use std::time::Duration;
 
 use namiki_sql::SqlError;
-use tokio::time::timeout;
 
 use super::batch::Batch;
-use super::login::{Greeter, LoggedIn};
+use super::login::{Greeter, LoggedIn, stopping};
 use super::stream::{Accepted, Stream};
 use crate::access::attempts::Admission;
 use crate::metrics::Count;
 use crate::shared::{Charge, Context, Phase};
-use crate::wire::{FrameBuffer, FrameLimits, Output, ProtocolError, Severity};
-
-/// Longest time for the last message to a client.
-const FAREWELL_TIMEOUT: Duration = Duration::from_secs(2);
+use crate::wire::{FrameBuffer, FrameLimits, ProtocolError, Severity};
 
 /// Why a connection ends.
 #[derive(Debug)]
@@ -167,18 +162,6 @@ impl Connection {
                 output.error(Severity::Fatal, &error);
             }
         }
-        say_last(&mut self.stream, &self.batch.output).await;
+        self.stream.write_last(self.batch.output.unsent()).await;
     }
-}
-
-/// The error of a session that ends because the server stops.
-pub(super) fn stopping() -> SqlError {
-    let message = "terminating connection due to administrator command".to_owned();
-    SqlError::new("57P01", message)
-}
-
-/// Sends the rest of the output, for a limited time.
-pub(super) async fn say_last(stream: &mut Stream, output: &Output) {
-    let sent = stream.write_all(output.unsent(), FAREWELL_TIMEOUT);
-    let _ = timeout(FAREWELL_TIMEOUT, sent).await;
 }

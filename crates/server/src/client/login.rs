@@ -10,7 +10,6 @@ use namiki_sql::{Connection as SqlConnection, SqlError};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 
-use super::connection::{say_last, stopping};
 use super::stream::Stream;
 use crate::access::attempts::Admission;
 use crate::access::cancel_numbers::Registration;
@@ -59,6 +58,12 @@ impl From<SqlError> for Refusal {
 
 fn refusal(sqlstate: &'static str, message: String) -> Refusal {
     Refusal::Error(SqlError::new(sqlstate, message))
+}
+
+/// The error of a session that ends because the server stops.
+pub(super) fn stopping() -> SqlError {
+    let message = "terminating connection due to administrator command".to_owned();
+    SqlError::new("57P01", message)
 }
 
 /// A startup packet, apart from the buffer it was in.
@@ -115,7 +120,7 @@ impl Greeter {
                 slog::info!(self.context.shared.logger, "refused a login";
                     "from" => self.stream.peer(), "sqlstate" => error.sqlstate(), "reason" => error.message());
                 self.output.error(Severity::Fatal, &error);
-                say_last(&mut self.stream, &self.output).await;
+                self.stream.write_last(self.output.unsent()).await;
                 None
             }
         }

@@ -21,6 +21,9 @@ const KEEPALIVE: Duration = Duration::from_secs(60);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
 const KEEPALIVE_PROBES: u32 = 4;
 
+/// Longest time for the last message to a client.
+const FAREWELL_TIMEOUT: Duration = Duration::from_secs(2);
+
 /// A connection.
 #[derive(Debug)]
 pub(crate) enum Stream {
@@ -115,6 +118,12 @@ impl Stream {
             bytes = &bytes[written..];
         }
         Ok(())
+    }
+
+    /// Writes the last message of a connection, if the client still reads.
+    pub(crate) async fn write_last(&mut self, bytes: &[u8]) {
+        let written = self.write_all(bytes, FAREWELL_TIMEOUT);
+        let _ = timeout(FAREWELL_TIMEOUT, written).await;
     }
 
     /// Whether the client has closed its side, and all that it had sent was read.
