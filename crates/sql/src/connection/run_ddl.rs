@@ -25,7 +25,6 @@ impl Connection {
                     db: &for_task.db,
                     catalogue: &for_task.catalogue,
                     storage: &for_task.storage,
-                    sequences: &for_task.sequences,
                     front_end: &for_task.front_end,
                     info: &info,
                     session: &mut session,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use namiki::{Database, Session, Transaction};
 
 use super::Effects;
-use crate::catalogue::{Catalogue, Named, Relation, Sequences, TableRow};
+use crate::catalogue::{Catalogue, Named, Relation, TableRow};
 use crate::ddl_command::QualifiedName;
 use crate::error::{Notice, SqlError, SqlResult};
 use crate::front_end::{FrontEnd, SessionInfo};
@@ -17,7 +17,6 @@ pub(crate) struct DdlContext<'a> {
     pub(crate) db: &'a Database,
     pub(crate) catalogue: &'a Arc<Catalogue>,
     pub(crate) storage: &'a Arc<Storage>,
-    pub(crate) sequences: &'a Arc<Sequences>,
     pub(crate) front_end: &'a FrontEnd,
     pub(crate) info: &'a SessionInfo,
     /// The session. Its transaction runs.

@@ -42,4 +42,4 @@ pub(crate) use output_columns::OutputColumn;
 pub(crate) use planned::{Body, Plan, Planned};
 pub(crate) use planner::{FrontEnd, Request};
 pub(crate) use prepare::SessionInfo;
-pub(crate) use run::{Batch, PlanRows, RunSettings};
+pub(crate) use run::{Batch, RunSettings};

@@ -8,7 +8,7 @@ mod arithmetic;
 mod scalar;
 mod select;
 
-pub(crate) use access::{Access, Ends, Located, Path, scan_range};
+pub(crate) use access::{Access, Located, Path, scan_range};
 pub(crate) use arithmetic::ArithmeticOperator;
 pub(crate) use scalar::{CompareOperator, Environment, Evaluate, RowValues, Scalar, cast};
 pub(crate) use select::{OutputFormat, SelectProgram, write_value};

@@ -102,11 +102,6 @@ impl<'t> TokenReader<'t> {
         Ok(if negative { format!("-{text}") } else { text })
     }
 
-    /// The text from the next token on.
-    pub(crate) fn rest(&self) -> &'t str {
-        self.peek().map_or("", |token| &self.text[token.start..])
-    }
-
     /// The text between the bracket that was just read and its partner, which is read.
     ///
     /// # Errors
