@@ -42,6 +42,8 @@ impl Engine {
         let catalogue = Arc::new(Catalogue::open(&db)?);
         let storage = Arc::new(Storage::new(db.clone()));
         clean_up(&db, &catalogue, &storage)?;
+        // The counter has its row before a transaction notes that there is none.
+        catalogue.numbers.next()?;
         let sequences = Arc::new(Sequences::new(db.clone(), Arc::clone(&catalogue)));
         let front_end = FrontEnd::new(
             Arc::clone(&catalogue),
