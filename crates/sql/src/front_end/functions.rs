@@ -42,9 +42,6 @@ pub(super) fn all(sequences: &Arc<Sequences>) -> Vec<Arc<ScalarUDF>> {
     ] {
         functions.push(simple(name, of, Some(0), |_| Answer::Null));
     }
-    functions.push(simple("current_schemas", SqlType::Text, Some(1), |_| {
-        Answer::Null
-    }));
     for (name, of, arguments, answer) in simple_functions() {
         functions.push(simple(name, of, arguments, answer));
     }

@@ -75,14 +75,21 @@ pub(super) fn tell_apart(query: &mut Query) {
         let SelectItem::UnnamedExpr(expr) = item else {
             continue;
         };
-        let is_column = matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_));
-        if seen.insert(expr.to_string()) && !(has_wildcard && is_column) {
+        // A cast has the name of what is cast.
+        if seen.insert(without_casts(expr).to_string()) && !has_wildcard {
             continue;
         }
         *item = SelectItem::ExprWithAlias {
             expr: expr.clone(),
             alias: Ident::with_quote('"', format!("{HIDDEN}{at}")),
         };
+    }
+}
+
+fn without_casts(expr: &Expr) -> &Expr {
+    match expr {
+        Expr::Cast { expr, .. } | Expr::Nested(expr) => without_casts(expr),
+        other => other,
     }
 }
 

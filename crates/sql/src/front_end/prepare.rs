@@ -187,12 +187,6 @@ fn function(
             parameters.depends_on_session = true;
             text(&session.database)
         }
-        "current_schemas" => {
-            let schemas = ["pg_catalog", "public"].map(datafusion::prelude::lit);
-            Transformed::yes(datafusion::functions_nested::expr_fn::make_array(
-                schemas.to_vec(),
-            ))
-        }
         "nextval" | "setval" => {
             let sequence = match call.args.first() {
                 Some(Expr::Literal(value, _)) => value.try_as_str().flatten().map(str::to_owned),

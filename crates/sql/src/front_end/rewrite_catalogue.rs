@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::JoinOperator;
 use datafusion::sql::sqlparser::ast::{
-    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, Query, Select,
+    Array, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, Query, Select,
     SelectItem, SetExpr, Statement, TableFactor, TableWithJoins, Value, VisitMut, VisitorMut,
     visit_expressions,
 };
@@ -47,11 +47,18 @@ impl VisitorMut for Rewriter {
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         match expr {
             Expr::Function(function) => {
-                if let Some(column) = definition_column(function) {
-                    *expr = column;
+                if let Some(other) = definition_column(function).or_else(|| schemas(function)) {
+                    *expr = other;
                 }
             }
-            Expr::Subquery(query) => aggregate_one_value(query),
+            Expr::Subquery(query) => {
+                if empty_parts(&mut query.body) {
+                    // One value of no row.
+                    *expr = text_null();
+                } else {
+                    aggregate_one_value(query);
+                }
+            }
             _ => {}
         }
         ControlFlow::Continue(())
@@ -179,6 +186,18 @@ fn text_null() -> Expr {
         array: false,
         format: None,
     }
+}
+
+/// `ARRAY['pg_catalog', 'public']` for `current_schemas(…)`.
+fn schemas(function: &Function) -> Option<Expr> {
+    if function_name(function) != "current_schemas" {
+        return None;
+    }
+    let text = |name: &str| Expr::Value(Value::SingleQuotedString(name.to_owned()).into());
+    Some(Expr::Array(Array {
+        elem: vec![text("pg_catalog"), text("public")],
+        named: true,
+    }))
 }
 
 /// `i.indexdef` for `pg_get_indexdef(i.indexrelid, …)`, `c.condef` for `pg_get_constraintdef(c.oid, …)`.

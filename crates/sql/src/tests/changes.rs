@@ -227,7 +227,7 @@ fn sequences_give_no_number_twice() {
     }
     assert_eq!(client.lines("SELECT count(DISTINCT id) FROM t"), ["300"]);
     assert_eq!(client.state("INSERT INTO t VALUES (5, 5)"), "428C9");
-    client.tag("CREATE SEQUENCE s START WITH 5 INCREMENT BY 2");
+    client.tag("CREATE SEQUENCE s INCREMENT BY 2 START WITH 5");
     assert_eq!(client.lines("SELECT nextval('s')"), ["5"]);
     assert_eq!(client.lines("SELECT nextval('s')"), ["7"]);
     client.tag("INSERT INTO t (a) VALUES (nextval('s'))");

@@ -148,8 +148,9 @@ fn random_selects_are_equal() {
             ),
         }
     }
+    // Conditions that exclude each other leave nothing to be read.
     assert!(
-        programs >= rounds * 9 / 10,
+        programs >= rounds * 3 / 4,
         "only {programs} of {rounds} ran as programs"
     );
 }

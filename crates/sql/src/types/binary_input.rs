@@ -101,23 +101,42 @@ fn numeric(bytes: &[u8]) -> Option<(Option<i128>, u8)> {
     if usize::try_from(count).ok()? * 2 != groups.len() || ![0, 0x4000].contains(&sign) {
         return None;
     }
+    // The exponent of the last group. Its zeros behind the digits that are shown are not counted: 38 digits fit.
+    let exponent = (i32::from(weight) - i32::from(count) + 1) * 4;
+    let fraction = (-exponent).max(0);
+    let unshown = match fraction - i32::from(word(6)) {
+        unshown @ 1..=3 => unshown as usize,
+        _ => 0,
+    };
     let mut unscaled: Option<i128> = Some(0);
-    for group in groups.chunks(2) {
-        let group = i16::from_be_bytes([group[0], group[1]]);
+    let groups = groups
+        .chunks(2)
+        .map(|group| i16::from_be_bytes([group[0], group[1]]));
+    let last = usize::try_from(count).ok()?.checked_sub(1);
+    let mut unshown_digits = 0;
+    for (at, group) in groups.enumerate() {
         if !(0..10_000).contains(&group) {
             return None;
         }
+        let mut group = i128::from(group);
+        if Some(at) == last && group % POWERS_OF_TEN[unshown] == 0 {
+            group /= POWERS_OF_TEN[unshown];
+            unshown_digits = unshown;
+        }
+        let digits = if Some(at) == last {
+            4 - unshown_digits
+        } else {
+            4
+        };
         unscaled = unscaled
-            .and_then(|it| it.checked_mul(10_000))
-            .and_then(|it| it.checked_add(group.into()));
+            .and_then(|it| it.checked_mul(POWERS_OF_TEN[digits]))
+            .and_then(|it| it.checked_add(group));
     }
-    // The exponent of the last group.
-    let exponent = (i32::from(weight) - i32::from(count) + 1) * 4;
     if exponent > 0 {
         let power = POWERS_OF_TEN.get(exponent as usize);
         unscaled = unscaled.and_then(|it| it.checked_mul(*power?));
     }
-    let scale = u8::try_from((-exponent).max(0)).ok()?;
+    let scale = u8::try_from(fraction - unshown_digits as i32).ok()?;
     let unscaled = unscaled.map(|it| if sign == 0 { it } else { -it });
     Some((unscaled, scale))
 }
