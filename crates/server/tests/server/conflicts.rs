@@ -83,7 +83,9 @@ fn phantoms_are_refused() {
             (1, "INSERT INTO account VALUES (7, 1)"),
         ],
     );
-    one_fails(&failures);
+    // Both may fail: each has changed the range that the other has read.
+    let mut failed = failures.iter().filter(|it| !it.is_empty()).peekable();
+    assert!(failed.peek().is_some() && failed.all(|it| it == "40001"));
 }
 
 /// A transaction that sees one half of another's change does not commit, nor sees the other half.
