@@ -197,7 +197,10 @@ fn function(
                 _ => None,
             };
             let Some(name) = sequence else {
-                return Ok(Transformed::no(Expr::ScalarFunction(call)));
+                // Also a lifted literal: the original text is planned then.
+                return Err(external(SqlError::unsupported(
+                    "a sequence whose name is not a constant",
+                )));
             };
             let id = sequence_named(&name, binder).map_err(external)?;
             let (func, mut args) = (

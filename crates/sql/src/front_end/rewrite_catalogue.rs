@@ -8,10 +8,11 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::JoinOperator;
+use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
-    Array, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, Query, Select,
-    SelectItem, SetExpr, Statement, TableFactor, TableWithJoins, Value, VisitMut, VisitorMut,
-    visit_expressions,
+    Array, BinaryOperator, CaseWhen, Expr, Function, FunctionArg, FunctionArgExpr,
+    FunctionArguments, Ident, Query, Select, SelectItem, SetExpr, Statement, TableFactor,
+    TableWithJoins, Value, VisitMut, VisitorMut, visit_expressions,
 };
 
 use super::names::{identifier, table_name};
@@ -57,6 +58,10 @@ impl VisitorMut for Rewriter {
                     *expr = text_null();
                 } else {
                     aggregate_one_value(query);
+                    if let Some(condition) = outer_condition(query) {
+                        let value = std::mem::replace(expr, null());
+                        *expr = case_when(condition, value);
+                    }
                 }
             }
             _ => {}
@@ -245,6 +250,57 @@ fn aggregate_one_value(query: &mut Query) {
     {
         let argument = std::mem::replace(expr, null());
         *expr = call("max", argument);
+    }
+}
+
+/// Takes a condition on an outer column alone, such as `a.atthasdef`, out of the subquery.
+fn outer_condition(query: &mut Query) -> Option<Expr> {
+    let SetExpr::Select(select) = &mut *query.body else {
+        return None;
+    };
+    let inner: Vec<String> = select
+        .from
+        .iter()
+        .filter_map(|from| match &from.relation {
+            TableFactor::Table {
+                alias: Some(alias), ..
+            } => Some(identifier(&alias.name)),
+            other => table_of(other).map(|(_, name)| name),
+        })
+        .collect();
+    let is_outer = |expr: &Expr| match expr {
+        Expr::CompoundIdentifier(parts) => {
+            matches!(parts.as_slice(), [qualifier, _] if !inner.contains(&identifier(qualifier)))
+        }
+        _ => false,
+    };
+    match select.selection.take() {
+        Some(Expr::BinaryOp {
+            left,
+            op: BinaryOperator::And,
+            right,
+        }) if is_outer(&right) => {
+            select.selection = Some(*left);
+            Some(*right)
+        }
+        other => {
+            select.selection = other;
+            None
+        }
+    }
+}
+
+/// `CASE WHEN condition THEN value END`
+fn case_when(condition: Expr, value: Expr) -> Expr {
+    Expr::Case {
+        case_token: AttachedToken::empty(),
+        end_token: AttachedToken::empty(),
+        operand: None,
+        conditions: vec![CaseWhen {
+            condition,
+            result: value,
+        }],
+        else_result: None,
     }
 }
 
