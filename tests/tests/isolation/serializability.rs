@@ -332,7 +332,9 @@ fn conflicts_over<K: Numbered>(
             promise_of(spec),
             &context,
         );
-        assert!(run.committed > 50, "{context}: {} commits", run.committed);
+        // Deleted keys are also removed in the background, and a key that is then inserted anew conflicts with
+        // the scans of its leaf; so the number depends on when that happens, too.
+        assert!(run.committed > 20, "{context}: {} commits", run.committed);
     }
     let disk = SimDisk::new().with_yields(seed);
     let db = open_over(index, spec, &disk, Duration::from_millis(1), seed);

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::catalogue;
 use super::definition::Figure;
-use super::expected_interval::PERCENT;
+use super::expected_interval::{PERCENT, widening};
 use super::making::print_json;
 use super::medians::short;
 use crate::args::Format;
@@ -22,8 +22,8 @@ Each point of a report has an interval in which 9 of 10 medians of another repor
 its .json by the names expected_low and expected_high, and in the tables of index.html. This command says how many of
 the second report's points lie in the first one's intervals, figure by figure, and which do not. A point that the
 second report lacks does not lie there; one with a single run has no interval. Figures that show the same values of
-the same runs count once. Both reports need the same machine, device and number of runs. The exit status is 1 if fewer
-than 90 % agree.
+the same runs count once. Both reports need the same machine and device. Where the second report had time for fewer
+runs of a point, the interval is widened as its median varies more. The exit status is 1 if fewer than 90 % agree.
 
 Examples:
   namiki-bench report --out first --skip raft-pwal
@@ -155,9 +155,6 @@ impl Document {
         if self.device != other.device {
             return differs("device", &self.device, &other.device);
         }
-        if self.repeat != other.repeat {
-            return differs("number of runs of each point", &self.repeat, &other.repeat);
-        }
         Ok(())
     }
 }
@@ -167,6 +164,7 @@ type Counted = BTreeSet<(&'static str, String, Place, String)>;
 
 impl Agreement {
     fn add(&mut self, figure: &Figure, first: Document, second: Document, counted: &mut Counted) {
+        let widening = widening(first.repeat, second.repeat);
         let again = second.points.into_iter();
         let again: BTreeMap<(String, Place), f64> = again
             .map(|point| ((point.line, point.place), point.median))
@@ -175,6 +173,8 @@ impl Agreement {
             let Some((low, high)) = point.expected_low.zip(point.expected_high) else {
                 continue;
             };
+            let low = (point.median - (point.median - low) * widening).max(0.0);
+            let high = point.median + (high - point.median) * widening;
             let key = (point.line, point.place);
             let (line, place) = key.clone();
             let experiment = figure.experiment.name;
@@ -291,6 +291,16 @@ mod tests {
     }
 
     #[test]
+    fn fewer_runs_are_expected_to_vary_more() {
+        let compared_with = |repeat: u32| {
+            let mut second = document(&[(1, 112.0)]);
+            second.repeat = repeat;
+            compared(document(&[(1, 100.0)]), second).within
+        };
+        assert_eq!([3, 4, 1].map(compared_with), [0, 0, 1]);
+    }
+
+    #[test]
     fn points_without_an_interval_do_not_count() {
         let mut first = document(&[(1, 100.0), (2, 200.0)]);
         first.points[0].expected_low = None;
@@ -312,10 +322,9 @@ mod tests {
 
     #[test]
     fn reports_of_other_runs_are_not_compared() {
-        let changes: [(&str, fn(&mut Document)); 3] = [
+        let changes: [(&str, fn(&mut Document)); 2] = [
             ("machine", |it| it.machine = 1.into()),
             ("device", |it| it.device = "null".to_owned()),
-            ("number of runs", |it| it.repeat = 1),
         ];
         let first = document(&[(1, 100.0)]);
         for (what, change) in changes {

@@ -102,7 +102,7 @@ pub(crate) struct ReportArgs {
     /// Folder for the results; created if missing
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// Three runs of each point, as long as 20 minutes allow [default]
+    /// Three runs of each point, as long as 20 minutes allow (default)
     #[arg(long, conflicts_with_all = ["quick", "full"])]
     standard: bool,
     /// Runs of the papers' sizes

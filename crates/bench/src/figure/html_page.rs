@@ -26,7 +26,7 @@ padding-top:1rem;border-top:1px solid var(--rule)}\
 .soft,dt{color:var(--soft)}a{color:inherit}svg.chart{max-width:100%;height:auto;display:block}.narrow{display:none}\
 table{border-collapse:collapse;width:100%;font-size:.93rem}th,td{text-align:left;vertical-align:top;\
 padding:.3rem .7rem .3rem 0;border-bottom:1px solid var(--rule)}th{line-height:1.25;vertical-align:bottom}\
-td.n,th.n{text-align:right;padding-right:0;font-variant-numeric:tabular-nums}\
+td.n,th.n{text-align:right;padding-left:.7rem;padding-right:0;font-variant-numeric:tabular-nums}\
 tr.paper td{font-weight:600;padding-top:.9rem}tr.all td{font-weight:600;border-bottom:0}td.name{white-space:nowrap}\
 .claim{margin:.8rem 0;padding:.7rem .95rem;background:var(--card);border-left:4px solid var(--untested)}\
 .claim p{margin:.2rem 0}.claim.holds{border-color:var(--holds)}.claim.not{border-color:var(--not)}\

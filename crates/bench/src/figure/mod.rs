@@ -1,11 +1,11 @@
 //! Reproduction of the papers' experiments, and tests of the papers' claims: commands `figure` and
-//! `report` ([`command`]), `agreement` ([`agreement`]).
+//! `report` ([`command`]), `agreement` ([`mod@agreement`]).
 //!
 //! A figure is data ([`definition`], [`catalogue`]). Its lines are measured by the commands for
 //! their kinds of work ([`experiment_runner`]), and its medians ([`medians`]) are compared with the
 //! paper's sentences ([`claim`], [`judge`]) and its own numbers ([`paper_numbers`]). All are drawn
 //! and written to files ([`outcome`], [`svg_chart`], [`html_page`], [`verdict_table`]). Two reports
-//! are compared ([`agreement`]) by the intervals that one has for the other
+//! are compared ([`mod@agreement`]) by the intervals that one has for the other
 //! ([`expected_interval`]).
 
 mod agreement;

@@ -254,7 +254,7 @@ impl Transaction {
     /// # Errors
     /// [`Error::StaleSavepoint`] if the savepoint is not this transaction's, or was rolled back
     /// itself. No write is rolled back then, and the transaction can continue. Under
-    /// [`LogStyle::Operations`], the errors of the log; the transaction cannot commit then.
+    /// [`LogStyle::Operations`](crate::LogStyle::Operations), the errors of the log; the transaction cannot commit then.
     pub fn rollback_to(&mut self, savepoint: &Savepoint) -> Result<(), Error> {
         if self.access_set.return_to(savepoint.0) {
             self.undo_to(savepoint.0.changes)

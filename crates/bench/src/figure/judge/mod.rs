@@ -365,12 +365,23 @@ impl Evidence {
         ));
     }
 
+    /// The numbers, each once: several statements of a claim may look at the same points.
+    fn found(&self) -> String {
+        let mut texts: Vec<&str> = Vec::new();
+        for text in &self.texts {
+            if !texts.contains(&text.as_str()) {
+                texts.push(text);
+            }
+        }
+        texts.join("; ")
+    }
+
     fn judged(self) -> Judged {
         let holds = self.comparisons.iter().all(|made| made.as_claimed);
         if self.comparisons.iter().any(|made| made.runs < RUNS_MIN) {
             return Judged {
                 verdict: Verdict::NotJudged,
-                found: self.texts.join("; "),
+                found: self.found(),
                 as_claimed: holds,
                 doubt: None,
             };
@@ -395,7 +406,7 @@ impl Evidence {
         };
         Judged {
             verdict,
-            found: self.texts.join("; "),
+            found: self.found(),
             as_claimed: holds,
             doubt,
         }
