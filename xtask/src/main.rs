@@ -4,6 +4,7 @@
 //! does not build yet.
 #![expect(clippy::print_stdout, reason = "a command speaks on standard output")]
 
+mod clients;
 mod documented;
 mod fuzzing;
 mod git_history;
@@ -11,6 +12,8 @@ mod long_runs;
 mod module_paths;
 mod oracle;
 mod package;
+mod pgbench;
+mod python;
 mod repository_files;
 mod rust_lexer;
 mod tidy;
@@ -89,6 +92,18 @@ takes some more minutes.
         --plans N                 number of plans (default 3000); CI uses 300
         --seed FIRST              other tables and plans: ten plans for each seed from this one on
         --unless-unreachable      succeed with a message if pip cannot get DuckDB
+    cargo xtask clients         run the tests of the server with real clients: psql and pgbench, which apt-get
+                                installs if they are missing, psycopg and SQLAlchemy, which pip installs into
+                                the target folder. Kills the server under payments. Minutes, after a build of
+                                a quarter of an hour.
+        --kills N                 number of kills (default 100); CI uses 3
+        --unless-unreachable      leave out, with a message, clients that cannot be installed
+    cargo xtask pgbench         measure the server with pgbench against PostgreSQL 15, from the system, and 18,
+                                from npm, in turns; and against a server that answers constants, which shows
+                                the share of pgbench itself. Half an hour.
+        --seconds N               duration of a run (default 5)
+        --rounds N                runs of each, of which the median counts (default 3)
+        --without-18              without PostgreSQL 18
 
 Every command exits with 0 on success. loom, asan and fuzz build in loom/, asan/ and fuzz/ inside the
 target folder, so they do not invalidate your ordinary build. `.ci/run` runs everything that must pass before a
@@ -113,7 +128,7 @@ fn main() -> ExitCode {
     let outcome = match command.as_str() {
         "" | "help" | "--help" | "-h" => Err(String::new()),
         "tidy" | "package" | "documented" | "loom" | "asan" | "fuzz" | "power-cut" | "soak"
-        | "oracle"
+        | "oracle" | "clients" | "pgbench"
             if wants_help =>
         {
             Err(String::new())
@@ -132,6 +147,8 @@ fn main() -> ExitCode {
         "crash" => long_runs::crash(root, &args),
         "soak" => long_runs::soak(root, &args),
         "oracle" => oracle::run(root, &args),
+        "clients" => clients::run(root, &args),
+        "pgbench" => pgbench::run(root, &args),
         other => Err(format!(
             "there is no chore called `{other}`; try `cargo xtask help`"
         )),

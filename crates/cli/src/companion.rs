@@ -1,5 +1,5 @@
-//! `namiki bench …`, `namiki node …`, `namiki cluster …`: separate programs, which a database alone
-//! does not need and which take long to build.
+//! `namiki serve …`, `namiki bench …`, `namiki node …`, `namiki cluster …`: separate programs, which a
+//! database alone does not need and which take long to build.
 //!
 //! This process execs the other program, so its output, exit status and signals reach the user
 //! directly.
@@ -23,22 +23,30 @@ pub(crate) struct Companion {
     pub(crate) program: &'static str,
     /// Its purpose.
     pub(crate) purpose: &'static str,
-    /// The package that it is built from.
-    pub(crate) package: &'static str,
+    /// The command that builds it into the folder of this program.
+    pub(crate) build: &'static str,
 }
+
+/// The server of SQL.
+pub(crate) const SERVER: Companion = Companion {
+    program: "namiki-server",
+    purpose: "the program that serves PostgreSQL clients",
+    // A profile of its own: its dependencies take long to optimise.
+    build: "cargo build --profile server -p namiki-server -p namiki-cli",
+};
 
 /// The measurements.
 pub(crate) const BENCH: Companion = Companion {
     program: "namiki-bench",
     purpose: "the program that measures",
-    package: "namiki-bench",
+    build: "cargo build --release -p namiki-bench",
 };
 
 /// Nodes, and clusters on this machine.
 pub(crate) const CLUSTER: Companion = Companion {
     program: "namiki-cluster",
     purpose: "the program of nodes and clusters",
-    package: "namiki-cluster-cli",
+    build: "cargo build --release -p namiki-cluster-cli",
 };
 
 /// All arguments after the command are for the other program, including `--help`.
@@ -61,7 +69,7 @@ impl Companion {
         let Self {
             program,
             purpose,
-            package,
+            build,
         } = self;
         let beside = env::current_exe()
             .ok()
@@ -76,7 +84,7 @@ impl Companion {
             return Err(Failure::NoCompanion {
                 program,
                 purpose,
-                package,
+                build,
                 beside,
                 on_path,
             });

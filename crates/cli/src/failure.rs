@@ -250,20 +250,20 @@ pub(crate) enum Failure {
     },
     /// A program that this one starts is not installed.
     #[error(
-        "there is no {}, {}: neither {} nor on PATH ({}); build it with cargo build --release -p {}",
+        "there is no {}, {}: neither {} nor on PATH ({}); build it with {}",
         program,
         purpose,
         beside.as_ref().map_or("beside this program".to_owned(), |dir| format!("in {}", dir.display())),
         on_path.display(),
-        package
+        build
     )]
     NoCompanion {
         /// Its file name.
         program: &'static str,
         /// Its purpose.
         purpose: &'static str,
-        /// The package that it is built from.
-        package: &'static str,
+        /// The command that builds it.
+        build: &'static str,
         /// The folder of this program, if known.
         beside: Option<PathBuf>,
         /// The value of PATH.

@@ -14,11 +14,11 @@
 //! | `dump_log.rs` | prints a log, decoded |
 //! | `query/` | runs a plan over tables, in segments and in memory |
 //! | `read_only_directory.rs` | read-only access to a directory, for `check` and `dump-log` |
-//! | `companion.rs` | starts `namiki-bench` and `namiki-cluster` |
+//! | `companion.rs` | starts `namiki-server`, `namiki-bench` and `namiki-cluster` |
 //!
 //! Exit status: 0 on success, 1 if something failed or was found wrong, 2 if the command line is
-//! invalid, 130 after Ctrl-C (except for `node` and `cluster status --watch`, for which Ctrl-C is
-//! the normal end).
+//! invalid, 130 after Ctrl-C (except for `serve`, `node` and `cluster status --watch`, for which Ctrl-C
+//! is the normal end).
 
 mod backup;
 mod check;
@@ -47,7 +47,7 @@ use clap::{Parser, Subcommand};
 use namiki::files::FORMAT;
 use namiki_terminal::{completions, finish, read_arguments, version};
 
-use crate::companion::{BENCH, CLUSTER, CompanionArguments};
+use crate::companion::{BENCH, CLUSTER, CompanionArguments, SERVER};
 use crate::failure::Failure;
 
 #[global_allocator]
@@ -68,6 +68,7 @@ Examples:
   namiki backup /data/demo /backup/demo    make a copy that is a database; repeat it to copy only changes
   namiki load tpch --dir /data/tpch        fill a database with the tables of TPC-H
   namiki query /data/tpch paper            run the paper's query over them
+  namiki serve --dir /data/shop            serve PostgreSQL clients: psql, pgbench, psycopg, SQLAlchemy
   namiki bench txn --workload u10          measure the speed on this machine
   namiki cluster start --nodes 5           start a replicated database: five nodes on this machine
   namiki node --config node.toml           run a node of a real cluster
@@ -121,6 +122,8 @@ enum Command {
     Load(load::LoadArguments),
     /// Run a query over tables
     Query(query::QueryArguments),
+    /// Serve a database to PostgreSQL clients until it is stopped: starts the program namiki-server
+    Serve(CompanionArguments),
     /// Measure: starts the program namiki-bench, from the folder of this program or from PATH
     Bench(CompanionArguments),
     /// Run a node of a cluster until it is stopped: starts the program namiki-cluster
@@ -152,6 +155,7 @@ fn main() -> ExitCode {
         Command::Restore(arguments) => backup::run_restore(&arguments),
         Command::Load(arguments) => load::run(&arguments),
         Command::Query(arguments) => query::run(&arguments),
+        Command::Serve(arguments) => SERVER.run(&[], &arguments),
         Command::Bench(arguments) => BENCH.run(&[], &arguments),
         Command::Node(arguments) => CLUSTER.run(&["node"], &arguments),
         Command::Cluster(arguments) => CLUSTER.run(&[], &arguments),

@@ -63,6 +63,20 @@ pub enum Error {
          body, do not wait in an executor that runs other tasks on the same thread meanwhile"
     )]
     NestedTransaction,
+    /// The session has begun no transaction, or has ended it. Nothing was changed. Call
+    /// [`Session::begin`](crate::Session::begin) first.
+    #[error("the session runs no transaction; begin one with Session::begin")]
+    NoTransaction,
+    /// The program of a change ([`Transaction::change_later`](crate::Transaction::change_later)) has
+    /// refused a row. If the call returns this, nothing was changed by it, and the transaction can
+    /// continue; if the commit does, nothing was changed at all.
+    #[error("a change of a row in table {table:?} was refused by its program, with code {code}")]
+    ChangeRefused {
+        /// The table's name.
+        table: String,
+        /// The number that the program gave as the reason.
+        code: u32,
+    },
     /// An insert found its key present. The transaction can continue.
     #[error("table {table:?} already holds the key {key}; put replaces its value")]
     Duplicate {

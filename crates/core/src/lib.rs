@@ -105,6 +105,7 @@ mod thread_number;
 mod txn;
 mod wal_format;
 
+pub use api::byte_rows::{ByteTable, RowScan};
 pub use api::database::Database;
 pub use api::rows::Rows;
 pub use api::session::Session;
@@ -118,6 +119,7 @@ pub use backup::options_and_reports::{
 pub use checkpoint::horizon_stats::HorizonStats;
 pub use checkpoint::settings_and_reports::{CheckpointReport, CheckpointStats};
 pub use commit::engine::LockCounters;
+pub use commit::late_changes::{ChangeRefused, RowProgram};
 pub use commit::latency::CommitLatency;
 pub use commit::ticket::{Acknowledged, Ticket};
 pub use commit::views::ViewStats;
@@ -130,10 +132,10 @@ pub use namiki_data::__derive;
 #[cfg(feature = "serde")]
 pub use namiki_data::Serde;
 pub use namiki_data::{
-    AsKey, Key, KeyBytes, KeyPrefix, KeyRange, Number, RowLayout, TypeLayout, TypeLayouts, Value,
-    ValueBytes, ValueView, VariantLayout, Versioned,
+    AsKey, Key, KeyBytes, KeyPrefix, KeyRange, Number, RowLayout, SchemaVersions, TypeLayout,
+    TypeLayouts, Value, ValueBytes, ValueView, VariantLayout, Versioned,
 };
-pub use namiki_index::Direction;
+pub use namiki_index::{Direction, ScanRange};
 pub use namiki_log::{LogCounters, LogError, Prepare, ReadError, RegionUse, SequencerKind};
 pub use namiki_platform::disk::DeviceProfile;
 pub use namiki_platform::{Epoch, Generation, Lsn, Stamp, WorkerId};
@@ -166,7 +168,9 @@ pub mod query {
     pub use crate::query_error::QueryError;
     pub use namiki_data::columns::key_codec::{EncodeError, encode as encode_key};
     pub use namiki_data::columns::row_codec::{decode as decode_row, encode as encode_row};
-    pub use namiki_data::columns::{Column, ColumnType, Datum, Schema, SchemaError, Value};
+    pub use namiki_data::columns::{
+        Column, ColumnType, Datum, Float, NullOrder, Schema, SchemaError, Value,
+    };
     pub use namiki_exec::plan::*;
     pub use namiki_exec::{
         AnswerRow, Canceller, Degree, ExecError, ExplainedOperator, Explanation, LiveCounters,

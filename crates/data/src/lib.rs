@@ -10,7 +10,7 @@
 //! | `value` | typed values, alone and as components of others |
 //! | [`columns`] | tables with a schema: data, keys and rows by columns |
 //! | `shape` | names of derived types, which contain a hash of their fields |
-//! | `row_layout`, `layout_of_types` | the catalogue's description of a table's rows |
+//! | `row_layout`, `layout_of_types`, `schema_versions` | the catalogue's description of a table's rows |
 //! | `varint` | numbers in seven bits a byte, in one encoding |
 
 pub mod columns;
@@ -21,6 +21,7 @@ pub mod error_sentence;
 mod key;
 mod layout_of_types;
 mod row_layout;
+mod schema_versions;
 mod shape;
 mod value;
 #[doc(hidden)]
@@ -33,6 +34,7 @@ pub use layout_of_types::layout_of_types;
 #[cfg(feature = "derive")]
 pub use namiki_derive::{Key, Value};
 pub use row_layout::{RowLayout, TypeLayout, TypeLayouts, VariantLayout};
+pub use schema_versions::SchemaVersions;
 #[cfg(feature = "serde")]
 pub use value::Serde;
 pub use value::{AddError, Number, Value, ValueBytes, ValueView, Versioned, add};

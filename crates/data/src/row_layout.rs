@@ -1,7 +1,8 @@
 //! Row layouts: the catalogue's description of a table's rows, beyond the names of its types.
 //!
 //! A loaded table has columns. A table with keys or values of derived types has their layouts, so
-//! that programs without the types (`namiki get` and `scan`) can show the fields. The layout does
+//! that programs without the types (`namiki get` and `scan`) can show the fields. A table by bytes
+//! may have the schemas of the program that encodes its rows. The layout does
 //! not decide whether a table opens with a type: the type's name does, which contains a hash of the
 //! layout.
 //!
@@ -10,11 +11,13 @@
 //!  "types": { "layouts": [ { "name": "Account@2#6b1a…",
 //!                           "variants": [ { "fields": [["owner", "string"], …] } ] }, … ],
 //!             "earlier": ["Account@1#c8a6…"] }
+//!  "schemas": ["0a0462…", "0a0563…"]                            schema_versions.rs
 //! ```
 
 use serde::{Deserialize, Serialize};
 
 use crate::columns::Schema;
+use crate::schema_versions::SchemaVersions;
 
 /// The layout of a table's rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +27,8 @@ pub enum RowLayout {
     Columns(Schema),
     /// The derived types of a table's keys and values.
     Types(TypeLayouts),
+    /// The schemas of a table by bytes, which only the program reads that encodes its rows.
+    Opaque(SchemaVersions),
 }
 
 /// The layouts of the derived types in a table's keys and values.

@@ -2,9 +2,10 @@
 //! compare as the keys and the rows do.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::cmp::Ordering;
 use std::fmt::Debug;
 
-use namiki_data::columns::{Column, ColumnType, Datum, Schema, key_codec};
+use namiki_data::columns::{Column, ColumnType, Datum, NullOrder, Schema, key_codec};
 use namiki_data::{Key, encoded};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -228,9 +229,37 @@ fn data_of((column_type, nullable): OfColumn) -> BoxedStrategy<Datum> {
         ColumnType::I64 => of_type::<i64>(nullable),
         ColumnType::U64 => of_type::<u64>(nullable),
         ColumnType::Decimal { .. } => of_type::<Digits>(nullable),
+        ColumnType::LongDecimal { scale } => {
+            let digits = select(vec![i128::MIN, -(1 << 64), -1, 0, 1, 1 << 64, i128::MAX]);
+            let datum = move |unscaled| Datum::Decimal { unscaled, scale };
+            some_of(digits.prop_map(datum), nullable)
+        }
+        ColumnType::F64 => {
+            let numbers = [
+                f64::NEG_INFINITY,
+                -1.5,
+                -5e-324,
+                -0.0,
+                0.0,
+                1.0,
+                f64::MAX,
+                f64::NAN,
+            ];
+            some_of(select(numbers.to_vec()).prop_map(Datum::from), nullable)
+        }
         ColumnType::Date => of_type::<i32>(nullable),
         ColumnType::Text => of_type::<String>(nullable),
         ColumnType::Bytes => of_type::<Vec<u8>>(nullable),
+    }
+}
+
+/// Such values, and missing ones in a nullable column.
+fn some_of(values: impl Strategy<Value = Datum> + 'static, nullable: bool) -> BoxedStrategy<Datum> {
+    if nullable {
+        let some = proptest::option::of(values);
+        some.prop_map(|value| value.unwrap_or(Datum::Null)).boxed()
+    } else {
+        values.boxed()
     }
 }
 
@@ -240,6 +269,8 @@ fn columns_and_rows() -> impl Strategy<Value = (Vec<OfColumn>, Vec<Vec<Datum>>)>
         ColumnType::I64,
         ColumnType::U64,
         ColumnType::Decimal { scale: 2 },
+        ColumnType::LongDecimal { scale: 2 },
+        ColumnType::F64,
         ColumnType::Date,
         ColumnType::Text,
         ColumnType::Bytes,
@@ -265,4 +296,94 @@ proptest! {
             }
         }
     }
+
+    #[test]
+    fn missing_values_may_come_last((columns, rows) in columns_and_rows()) {
+        let schema = schema(&columns).with_null_order(NullOrder::Last);
+        let encode = |row: &Vec<Datum>| key_codec::encode(&schema, row).unwrap();
+        let nulls_last = |a: &Datum, b: &Datum| {
+            let is_null = |datum: &Datum| *datum == Datum::Null;
+            is_null(a).cmp(&is_null(b)).then_with(|| a.cmp(b))
+        };
+        for a in &rows {
+            prop_assert!(key_codec::decode(&schema, &encode(a)).as_ref() == Some(a), "{a:?}");
+            for b in &rows {
+                let mut columns = a.iter().zip(b).map(|(a, b)| nulls_last(a, b));
+                let expected = columns.find(|order| order.is_ne()).unwrap_or(Ordering::Equal);
+                prop_assert_eq!(encode(a).cmp(&encode(b)), expected, "{:?} {:?}", a, b);
+            }
+        }
+    }
+
+    /// A program that encodes columns itself has the bytes of the schema.
+    #[test]
+    fn columns_are_taken_off_one_by_one((columns, rows) in columns_and_rows()) {
+        for order in [NullOrder::First, NullOrder::Last] {
+            let schema = schema(&columns).with_null_order(order);
+            let alone = columns.len() == 1;
+            for row in &rows {
+                let mut key = Vec::new();
+                for (value, (column_type, nullable)) in row.iter().zip(&columns) {
+                    let nulls = nullable.then_some(order);
+                    key_codec::encode_column(value.value(), *column_type, nulls, alone, &mut key);
+                }
+                prop_assert_eq!(&key, &key_codec::encode(&schema, row).unwrap());
+                let mut rest = &key[..];
+                for (value, (column_type, nullable)) in row.iter().zip(&columns) {
+                    let nulls = nullable.then_some(order);
+                    let (mut taken_off, mut skipped, mut scratch) = (rest, rest, Vec::new());
+                    let taken = key_codec::take_column(
+                        &mut taken_off,
+                        *column_type,
+                        nulls,
+                        alone,
+                        &mut scratch,
+                    );
+                    prop_assert_eq!(taken.unwrap().to_datum(), value.clone());
+                    key_codec::skip_column(&mut skipped, *column_type, nulls, alone).unwrap();
+                    prop_assert_eq!(skipped.len(), taken_off.len());
+                    rest = skipped;
+                }
+                prop_assert!(rest.is_empty());
+            }
+        }
+    }
+}
+
+/// Files have these bytes.
+#[test]
+fn the_bytes_of_keys_stay_as_they_are() {
+    let key = |column_type, nulls, value: Datum| {
+        let mut bytes = Vec::new();
+        key_codec::encode_column(value.value(), column_type, nulls, true, &mut bytes);
+        bytes
+    };
+    let (first, last) = (Some(NullOrder::First), Some(NullOrder::Last));
+    let byte = |nulls, value| key(ColumnType::Bool, nulls, value);
+    assert_eq!(byte(None, Datum::Bool(true)), [1]);
+    assert_eq!(byte(first, Datum::Bool(true)), [1, 1]);
+    assert_eq!(byte(last, Datum::Bool(true)), [1, 1]);
+    assert_eq!(byte(first, Datum::Null), [0]);
+    assert_eq!(byte(last, Datum::Null), [2]);
+    let float = |number: f64| key(ColumnType::F64, None, Datum::from(number));
+    assert_eq!(float(1.0), [0xbf, 0xf0, 0, 0, 0, 0, 0, 0]);
+    assert_eq!(float(-0.0), [0x80, 0, 0, 0, 0, 0, 0, 0]);
+    assert_eq!(float(-1.0), [0x40, 0x0f, 255, 255, 255, 255, 255, 255]);
+    assert_eq!(float(-f64::NAN), [0xff, 0xf8, 0, 0, 0, 0, 0, 0]);
+    let decimal = |column_type| {
+        let minus_one = Datum::Decimal {
+            unscaled: -1,
+            scale: 2,
+        };
+        key(column_type, None, minus_one)
+    };
+    let (short, long) = (
+        ColumnType::Decimal { scale: 2 },
+        ColumnType::LongDecimal { scale: 2 },
+    );
+    let minus_one = |len: usize| [vec![0x7f], vec![0xff; len - 1]].concat();
+    assert_eq!(
+        (decimal(short), decimal(long)),
+        (minus_one(8), minus_one(16))
+    );
 }

@@ -43,11 +43,33 @@ pub fn values(column_type: ColumnType) -> Vec<Datum> {
         ColumnType::I64 => SIGNED.map(Datum::I64).into(),
         ColumnType::U64 => U64.map(Datum::U64).into(),
         ColumnType::Decimal { scale } => SIGNED.map(|unscaled| decimal(unscaled, scale)).into(),
+        ColumnType::LongDecimal { scale } => {
+            let long = [i128::MIN, -(1 << 64), 1 << 64, i128::MAX];
+            let long = long.map(|unscaled| Datum::Decimal { unscaled, scale });
+            let mut all: Vec<Datum> = SIGNED.map(|unscaled| decimal(unscaled, scale)).into();
+            all.extend(long);
+            all
+        }
+        ColumnType::F64 => FLOATS.map(Datum::from).into(),
         ColumnType::Date => DATES.map(Datum::Date).into(),
         ColumnType::Text => text_edges(),
         ColumnType::Bytes => byte_edges(),
     }
 }
+
+const FLOATS: [f64; 11] = [
+    f64::NEG_INFINITY,
+    f64::MIN,
+    -1.0,
+    -f64::MIN_POSITIVE,
+    0.0,
+    5e-324,
+    1.0,
+    2.0,
+    f64::MAX,
+    f64::INFINITY,
+    f64::NAN,
+];
 
 const SIGNED: [i64; 16] = [
     i64::MIN,
@@ -146,13 +168,15 @@ pub fn beyond(column_type: ColumnType) -> Vec<Datum> {
             Datum::I64(-1),
             Datum::I64(i64::MIN),
         ],
-        ColumnType::Decimal { .. } => vec![
+        ColumnType::Decimal { .. } | ColumnType::LongDecimal { .. } => vec![
             huge,
             minus_huge,
             between,
             Datum::I64(i64::MAX),
             Datum::U64(u64::MAX),
         ],
+        // It is equal to zero, and written otherwise.
+        ColumnType::F64 => vec![Datum::from(-0.0), Datum::from(0.5)],
         ColumnType::Text => [
             ("x", 70_000),
             ("x", 65_537),

@@ -313,11 +313,31 @@ impl<H: GroupResource> Log<H> {
         waker: &Waker,
         ack_waiter: &mut AckWaiter,
     ) -> Poll<Result<(), LogError>> {
-        let shared = &*self.streams.shared;
         let stream = self.stream(ticket.worker);
-        if !shared.has_flusher {
+        if !self.streams.shared.has_flusher {
             return Poll::Ready(stream.wait_hardened(ticket));
         }
+        let polled = self.poll_flushed(ticket, waker, ack_waiter)?;
+        if polled.is_pending() {
+            stream.demand(ticket.number, 0);
+        }
+        polled.map(Ok)
+    }
+
+    /// [`Log::poll_hardened`] for a task, if another thread flushes its commit
+    /// ([`Stream::flush`](crate::Stream::flush)): the flusher is not called for it. It still flushes
+    /// a group that has been pending for `group_wait_max`, if there is a flusher.
+    ///
+    /// # Errors
+    /// As [`Stream::wait_hardened`].
+    pub fn poll_flushed(
+        &self,
+        ticket: Ticket,
+        waker: &Waker,
+        ack_waiter: &mut AckWaiter,
+    ) -> Poll<Result<(), LogError>> {
+        let shared = &*self.streams.shared;
+        let stream = self.stream(ticket.worker);
         stream.check_ticket(ticket)?;
         if stream.is_hardened(ticket) {
             return Poll::Ready(Ok(()));
@@ -337,13 +357,7 @@ impl<H: GroupResource> Log<H> {
                 self.enter(usize::from(ticket.worker.0), waker, ack_waiter);
                 ended()
             })
-            .map_or_else(
-                || {
-                    stream.demand(ticket.number, 0);
-                    Poll::Pending
-                },
-                Poll::Ready,
-            )
+            .map_or(Poll::Pending, Poll::Ready)
     }
 
     /// As [`Log::wait_covered`] for a task: see [`Log::poll_hardened`]. `ticket` is the commit that

@@ -19,6 +19,7 @@ mod panicking_disks;
 mod queries_on_loaded_tables;
 mod query_bounds;
 mod refused_openings;
+mod schema_versions;
 mod shared_rings;
 mod short_blocks;
 mod small_disks;

@@ -13,6 +13,10 @@ pub(super) const LEFT_OUT: &[(&str, &str)] = &[
         "cargo build",
         "the programs are built before the first command",
     ),
+    (
+        "namiki serve",
+        "needs the server, which takes long to build; `cargo xtask clients` runs it",
+    ),
     ("cargo xtask documented", "this is it"),
     ("cargo xtask loom", "minutes; the gate runs a sample"),
     (

@@ -8,8 +8,8 @@ use crate::repository_files::{SourceFile, Tree};
 /// names without `namiki-`.
 ///
 /// ```text
-///  cli  cluster-cli  bench  tests      xtask (stands alone); fuzz, in a workspace of its own, is above tests
-///   terminal  tpch  cluster            (terminal of cli and cluster-cli alone, tpch not of tests)
+///  cli  server  cluster-cli  bench  tests      xtask (stands alone); fuzz, in a workspace of its own, is above tests
+///   terminal  tpch  cluster  sql       (terminal of programs alone, tpch not of tests, sql of server alone)
 ///        core              client (knows data alone), history (none of ours)
 ///   trees      exec         (trees of core's, only where its feature `all-indexes` is on)
 ///    index log segment data (strangers to each other)
@@ -40,7 +40,9 @@ const LAYERS: &[(&str, &str)] = &[
         "bench",
         "namiki client cluster tpch data exec history index log segment platform",
     ),
+    ("sql", "namiki data"),
     ("terminal", "platform"),
+    ("server", "namiki sql terminal platform"),
     ("cli", "namiki terminal tpch data log segment platform"),
     ("cluster-cli", "client cluster terminal platform"),
     (

@@ -34,7 +34,7 @@ const LOCKS: &[&str] = &["crates/core/src/concurrency/"];
 const TRANSACTIONS: &[&str] = &[
     "crates/core/src/txn/",
     "crates/core/src/table/raw_table.rs",
-    "crates/core/src/commit/access_set.rs",
+    "crates/core/src/commit/access_set/",
     "crates/core/src/api/session.rs",
 ];
 const LOG: &[&str] = &["crates/log/"];
@@ -74,7 +74,7 @@ const ROWS: &[Row] = &[
     Row { words: &[File("turn"), Has(&["turn"])], within: CORE, say: "`priority.rs`, `PriorityToken`" },
     Row { words: &[Is("Place")], within: CORE, say: "`PriorityTicket`" },
     Row { words: &[Is("doubled")], within: &["crates/core/src/concurrency/"], say: "`backoff_shift`" },
-    Row { words: &[Is("failed")], within: &["crates/core/src/concurrency/", "crates/core/src/commit/access_set.rs"], say: "`extend_grace`" },
+    Row { words: &[Is("failed")], within: &["crates/core/src/concurrency/", "crates/core/src/commit/access_set/"], say: "`extend_grace`" },
     // Admission control.
     Row { words: &[Is("Room"), Is("Admission")], within: CORE, say: "`AdmissionControl`" },
     Row { words: &[Is("Admitted")], within: CORE, say: "`AdmissionPermit`" },

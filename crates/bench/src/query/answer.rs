@@ -129,6 +129,10 @@ fn hash_of(row: &[Datum]) -> u64 {
                 add(&[4, *scale]);
                 add(&unscaled.to_le_bytes());
             }
+            Datum::F64(number) => {
+                add(&[8]);
+                add(&number.to_ordered_bits().to_le_bytes());
+            }
             Datum::Date(days) => {
                 add(&[5]);
                 add(&days.to_le_bytes());

@@ -125,7 +125,7 @@ fn json(value: Value<'_>) -> Json {
         Value::I64(value) => Json::Number(Number::from(value)),
         Value::U64(value) => Json::Number(Number::from(value)),
         Value::Text(text) => Json::String(String::from_utf8_lossy(text).into_owned()),
-        other @ (Value::Decimal { .. } | Value::Date(_)) => {
+        other @ (Value::Decimal { .. } | Value::F64(_) | Value::Date(_)) => {
             let datum: Datum = other.to_datum();
             Json::String(datum.to_string())
         }

@@ -106,6 +106,7 @@ pub(crate) fn create(
     let (key_type, value_type) = (key.to_string(), value.to_string());
     db.create_untyped_table(&UntypedTable {
         layouts: None,
+        schema: None,
         name,
         key_type: &key_type,
         value_type: &value_type,

@@ -209,6 +209,7 @@ fn header(record: &StringRecord) -> Result<Header, String> {
         value_type,
         room_bytes: None,
         layouts: None,
+        schemas: None,
     })
 }
 

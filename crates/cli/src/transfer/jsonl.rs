@@ -9,7 +9,7 @@
 
 use std::io::{BufRead, Write};
 
-use namiki::{TableInfo, TypeLayouts};
+use namiki::{SchemaVersions, TableInfo, TypeLayouts};
 use serde::{Deserialize, Serialize};
 
 use super::row_file::{FileRow, Header, ReadError, RowReader, RowWriter, Target, without_mark};
@@ -33,6 +33,8 @@ struct HeaderLine {
     /// For the catalogue of another database; reading rows does not need it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     types: Option<TypeLayouts>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    schemas: Option<SchemaVersions>,
 }
 
 #[derive(Deserialize)]
@@ -66,6 +68,7 @@ impl<W: Write> JsonWriter<W> {
             eight_byte_keys: table.fixed_keys,
             room_bytes: Some(table.inline_bytes),
             types: table.types().cloned(),
+            schemas: table.schemas().cloned(),
         };
         let mut writer = Self {
             output,
@@ -137,6 +140,7 @@ impl<R: BufRead> JsonReader<R> {
             eight_byte_keys: line.eight_byte_keys,
             room_bytes: line.room_bytes,
             layouts: line.types,
+            schemas: line.schemas,
         };
         Ok(Self {
             input,

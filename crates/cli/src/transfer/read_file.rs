@@ -3,7 +3,7 @@
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
-use namiki::{Database, UntypedTable};
+use namiki::{Database, SchemaVersions, UntypedTable};
 use namiki_terminal::number_format::counted;
 
 use super::batches::{IfThere, Imported, Stopped, import};
@@ -85,6 +85,7 @@ impl RowSource {
             eight_byte_keys,
             room_bytes,
             layouts,
+            schemas,
         } = self.rows.header();
         let types = self.rows.header().types();
         if let Some(found) = TypedTable::find_if_any(db, name)? {
@@ -98,7 +99,8 @@ impl RowSource {
                 expected: format!("{key_type} to {value_type}"),
             });
         }
-        db.create_untyped_table(&UntypedTable {
+        let mut versions = schemas.iter().flat_map(SchemaVersions::iter);
+        let created = db.create_untyped_table(&UntypedTable {
             name,
             key_type,
             value_type,
@@ -108,8 +110,12 @@ impl RowSource {
                 *eight_byte_keys
             },
             layouts: layouts.as_ref(),
+            schema: versions.next(),
             room_bytes: room_bytes.unwrap_or_else(|| types.value.room_bytes()),
         })?;
+        for schema in versions {
+            db.add_schema_version(&created, schema)?;
+        }
         TypedTable::find(db, name)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use namiki::TypeLayouts;
+use namiki::{SchemaVersions, TypeLayouts};
 
 use crate::failure::{Failure, device};
 use crate::typed::TableTypes;
@@ -17,6 +17,8 @@ pub(crate) struct Header {
     pub(crate) room_bytes: Option<usize>,
     /// The layouts of its derived types; `None` if the file does not contain them.
     pub(crate) layouts: Option<TypeLayouts>,
+    /// The schema versions of a table by bytes, if it has any.
+    pub(crate) schemas: Option<SchemaVersions>,
 }
 
 impl Header {

@@ -223,7 +223,10 @@ fn from_json(of: ColumnType, json: &Value) -> Option<Datum> {
         (ColumnType::I64, Value::String(text)) => text.parse().ok().map(Datum::I64),
         (ColumnType::U64, Value::Number(number)) => number.as_u64().map(Datum::U64),
         (ColumnType::U64, Value::String(text)) => text.parse().ok().map(Datum::U64),
-        (ColumnType::Decimal { .. }, Value::String(text)) => Datum::parse_decimal(text)?.cast(of),
+        (ColumnType::Decimal { .. } | ColumnType::LongDecimal { .. }, Value::String(text)) => {
+            Datum::parse_decimal(text)?.cast(of)
+        }
+        (ColumnType::F64, Value::String(text)) => text.parse::<f64>().ok().map(Datum::from),
         (ColumnType::Date, Value::String(text)) => Datum::parse_date(text),
         (ColumnType::Text, Value::String(text)) => Some(Datum::Text(text.clone())),
         (ColumnType::Bytes, Value::String(text)) => from_hex(text).map(Datum::Bytes),

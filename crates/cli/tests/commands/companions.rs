@@ -1,4 +1,4 @@
-//! `namiki bench`, `namiki node` and `namiki cluster` start separate programs.
+//! `namiki serve`, `namiki bench`, `namiki node` and `namiki cluster` start separate programs.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs;
@@ -11,7 +11,8 @@ use tempfile::TempDir;
 use crate::program::has;
 
 /// The commands, with the arguments that they put before the user's.
-const COMPANIONS: [(&str, &str, &str); 3] = [
+const COMPANIONS: [(&str, &str, &str); 4] = [
+    ("serve", "namiki-server", ""),
     ("bench", "namiki-bench", ""),
     ("cluster", "namiki-cluster", ""),
     ("node", "namiki-cluster", "node "),
@@ -77,7 +78,7 @@ fn missing_programs_are_named_and_where_they_were_looked_for() {
             assert!(errors.contains(path.to_str().unwrap()), "{errors}");
         }
         has(&errors, program);
-        has(&errors, "cargo build --release -p");
+        has(&errors, "build it with cargo build --");
         let help = Command::new(alone.path().join("namiki"))
             .arg("--help")
             .output()

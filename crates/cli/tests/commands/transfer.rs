@@ -377,6 +377,7 @@ fn what_is_imported_is_what_was_exported() {
     // Bytes that the type would not write.
     let damaged = db.create_untyped_table(&UntypedTable {
         layouts: None,
+        schema: Some(b"zero"),
         name: "wrong bytes",
         key_type: "(string, u8)",
         value_type: "f64",
@@ -384,6 +385,7 @@ fn what_is_imported_is_what_was_exported() {
         room_bytes: 8,
     });
     let damaged = damaged.unwrap();
+    assert_eq!(db.add_schema_version(&damaged, b"\0one").unwrap(), 1);
     db.transact(|tx| tx.put(&damaged, &[255][..], &[1, 2][..]))
         .unwrap();
     db.close().unwrap();

@@ -1,6 +1,5 @@
 //! `namiki node`: one node of a cluster, in the foreground until it is stopped.
 
-mod log_lines;
 mod replacement;
 
 use std::fs;
@@ -14,8 +13,8 @@ use namiki_client::{ClientError, ClientOptions, status};
 use namiki_cluster::config::NodeConfig;
 use namiki_cluster::{Server, create_directory};
 use namiki_platform::disk::{Disk, open_best};
-use namiki_terminal::{CommandFailure, interrupt};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit, setsid};
+use namiki_terminal::{CommandFailure, allow_many_files, interrupt, log_lines};
+use rustix::process::setsid;
 
 pub(crate) use self::replacement::{Members, options_of};
 use crate::failure::{Failure, device, print, usage};
@@ -202,15 +201,4 @@ fn serve(config: &NodeConfig, detach: bool) -> Result<(), Failure> {
     slog::info!(logger, "the node stops");
     server.stop();
     Ok(())
-}
-
-/// Raises the limit on open files, as every client needs one. If that is not allowed, fewer clients
-/// are served.
-fn allow_many_files() {
-    let limit = getrlimit(Resource::Nofile);
-    let raised = Rlimit {
-        current: limit.maximum,
-        ..limit
-    };
-    let _ = setrlimit(Resource::Nofile, raised);
 }

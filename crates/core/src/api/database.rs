@@ -345,6 +345,25 @@ impl Database {
         Acknowledged::new(Arc::clone(&self.shared.engine), ticket)
     }
 
+    /// Makes the group durable now that a stream of the log gathers, counted from 0 and modulo their
+    /// number, and wakes the tasks that wait for its commits. Returns at once if nothing is pending;
+    /// otherwise it waits for one write to the device, or two.
+    ///
+    /// For a runtime with a stream for each of its threads: a thread calls this when it has nothing
+    /// else to do (tokio's `on_thread_park`), and from time to time if that never happens. So the
+    /// commits of all tasks that were ready share a group. The tasks await
+    /// [`Acknowledged::flushed_by_caller`].
+    ///
+    /// # Errors
+    /// [`Error::OutcomeUnknown`] if the log fails, or has failed; [`Error::Forked`].
+    pub fn flush_stream(&self, worker: WorkerId) -> Result<(), Error> {
+        let Some(log) = &self.shared.engine.log else {
+            return Ok(());
+        };
+        let flushed = log.stream(worker).flush();
+        flushed.map_err(ticket::not_acknowledged)
+    }
+
     /// The protocol with which the database runs its transactions.
     #[must_use]
     pub fn spec(&self) -> ProtocolSpec {

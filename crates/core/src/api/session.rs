@@ -11,7 +11,7 @@ use crate::api::running_body::RunningBody;
 use crate::api::table::Table;
 use crate::commit::ticket::{self, Ticket};
 use crate::concurrency::cc::{Checks, NoFaults};
-use crate::concurrency::contention::retry_state::Backoff;
+use crate::concurrency::contention::retry_state::{Backoff, PriorityRequest};
 use crate::error::{Conflict, Error};
 use crate::events;
 use crate::table::raw_table::RawTable;
@@ -31,6 +31,16 @@ pub struct Session {
     attempts: u64,
     /// How often room was made for the transaction since its first attempt.
     room_made: u32,
+    /// A transaction that was begun, and is ended by its owner (`held_session.rs`).
+    pub(super) held: HeldTransaction,
+}
+
+/// The state of the transaction that a session holds for its owner.
+#[derive(Debug, Default)]
+pub(super) struct HeldTransaction {
+    pub(super) is_running: bool,
+    /// The request for priority that its commit makes.
+    pub(super) priority: PriorityRequest,
 }
 
 impl Session {
@@ -41,6 +51,7 @@ impl Session {
             random: Random::seeded(seed),
             attempts: 0,
             room_made: 0,
+            held: HeldTransaction::default(),
         }
     }
 
@@ -162,7 +173,7 @@ impl Session {
             return self.wait_for_room(failure);
         }
         self.check_retry(failure)?;
-        self.back_off();
+        self.sleep_before_retry();
         self.transaction.request_priority();
         Ok(())
     }
@@ -273,11 +284,16 @@ impl Session {
         body: impl FnOnce(&mut Transaction) -> Result<T, E>,
         conflict_in: impl FnOnce(&E) -> Option<Conflict>,
     ) -> Result<(T, Ticket), Ended<E>> {
-        self.attempts += 1;
+        self.count_attempt();
+        self.held = HeldTransaction::default();
         let running = Running(&mut self.transaction);
         let done = attempt::<C, T, E>(running.0, guard, body, conflict_in);
         running.ended();
         done
+    }
+
+    pub(super) fn count_attempt(&mut self) {
+        self.attempts += 1;
     }
 
     /// The transaction that it runs, for what comes between the attempts.
@@ -346,7 +362,7 @@ impl Session {
 
     /// Back-off: waits longer after each conflict, and for a randomised time, so that two transactions that
     /// conflicted do not meet again.
-    fn back_off(&mut self) {
+    fn sleep_before_retry(&mut self) {
         match self.transaction.backoff() {
             Backoff::Nothing => {}
             Backoff::Yield => std::thread::yield_now(),
@@ -508,15 +524,19 @@ fn attempt<C: Checks, T, E>(
             return Err(Ended { failure, reads });
         }
     };
-    let ticket = transaction.finish::<C>()?;
+    let finished = transaction.finish::<C>();
+    let ticket = finished.map_err(|error| Ended {
+        failure: error.into(),
+        reads: transaction.take_failed_reads().map(Box::new),
+    })?;
     Ok((value, ticket))
 }
 
 /// Undoes the transaction and releases its locks and its priority if its code panics, or a disk does at its commit.
-struct Running<'a>(&'a mut Transaction);
+pub(super) struct Running<'a>(pub(super) &'a mut Transaction);
 
 impl Running<'_> {
-    fn ended(self) {
+    pub(super) fn ended(self) {
         std::mem::forget(self);
     }
 }

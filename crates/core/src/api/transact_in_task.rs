@@ -4,30 +4,21 @@
 //! a while after a conflict, for commit priority after many, for a table that is being loaded, for
 //! room on a full disk, and for its log. A thread sleeps, parks, or flushes; a task is woken: for
 //! the first two waits by the database's timer (`task_timer.rs`), for the last by the log, and for
-//! the others by the thread that loads tables or makes room.
+//! the others by the thread that loads tables or makes room (`task_waits.rs`).
 //!
 //! An attempt does not yield: the body and the locks of its commit.
 
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::api::database::Database;
 use crate::api::running_body::check_not_nested;
-use crate::api::session::{Ended, Failure, ROOM_MADE_MAX, Session, conflict_in};
-use crate::commit::engine::Engine;
-use crate::commit::room_requests::RoomRequest;
+use crate::api::session::{Failure, ROOM_MADE_MAX, Session, conflict_in};
+use crate::api::table::Table;
+use crate::api::task_waits::{Loaded, MadeRoom, confirmed, prepare_retry, yield_to_priority};
 use crate::commit::ticket::Acknowledged;
 use crate::concurrency::cc::NoFaults;
-use crate::concurrency::contention::policy::PRIORITY_RECHECK_AFTER;
-use crate::concurrency::contention::priority::PriorityTicket;
-use crate::concurrency::contention::retry_state::Backoff;
-use crate::concurrency::contention::task_timer::TimerEntry;
-use crate::concurrency::contention::wait_list::RequestId;
 use crate::error::{Conflict, Error};
-use crate::table::raw_table::RawTable;
 use crate::txn::Transaction;
 
 /// Transactions of tasks.
@@ -93,6 +84,25 @@ impl Database {
         self.run_in_task(&mut body, |_| None).await
     }
 
+    /// Ends when a table is loaded. After an opening, tables are loaded in the background, and a
+    /// transaction of a [session](crate::Session) that uses one that is not loaded yet ends with
+    /// [`Error::TableLoading`].
+    ///
+    /// # Errors
+    /// [`Error::TableNotLoaded`], [`Error::TableDropped`], [`Error::ForeignTable`], [`Error::Forked`].
+    pub async fn table_loaded<K: ?Sized, V: ?Sized>(
+        &self,
+        table: &Table<K, V>,
+    ) -> Result<(), Error> {
+        let raw_table = table.raw_table();
+        self.shared.engine.check_process()?;
+        self.shared.engine.check_table(raw_table)?;
+        if raw_table.is_loaded() {
+            return Ok(());
+        }
+        Loaded(raw_table).await
+    }
+
     async fn run_in_task<T, E: From<Error>>(
         &self,
         body: &mut impl FnMut(&mut Transaction) -> Result<T, E>,
@@ -109,16 +119,9 @@ impl Database {
             let done = pooled
                 .session()
                 .attempt_unconfirmed::<NoFaults, T, E>(&mut *body, conflict_in);
-            let Ended { failure, reads } = match done {
+            let failure = match done {
                 Ok(done) => break done,
-                Err(ended) => ended,
-            };
-            let failure = match reads {
-                Some(reads) => match Acknowledged::new(Arc::clone(engine), *reads).await {
-                    Ok(()) => failure,
-                    Err(error) => Failure::Engine(error),
-                },
-                None => failure,
+                Err(ended) => confirmed(engine, ended).await,
             };
             if let Failure::Unloaded(raw_table) = failure {
                 // Another transaction may use the session while this one waits.
@@ -137,12 +140,9 @@ impl Database {
                 pooled = self.take_for_task()?;
                 continue;
             }
-            if let Err(failure) = pooled.session().check_retry(failure) {
+            if let Err(failure) = prepare_retry(engine, pooled.session(), failure).await {
                 return Err(failure.into_error());
             }
-            let request = suspend_priority(engine, pooled.session());
-            back_off(engine, pooled.session()).await;
-            request_priority(engine, pooled.session(), request).await;
         };
         // Another transaction may use the session while this one waits for the log.
         drop(pooled);
@@ -193,376 +193,16 @@ impl Drop for Pooled<'_> {
     }
 }
 
-/// Waits while another transaction has exclusive commit priority, for a bounded time.
-async fn yield_to_priority(engine: &Engine, session: &mut Session) {
-    let token = &engine.priority;
-    if !session.transaction_mut().retry_state().should_yield(token) {
-        return;
-    }
-    let number = token.number();
-    let until = Instant::now() + token.holder_wait_max();
-    while token.is_taken() {
-        if Instant::now() >= until {
-            return token.note_overtaken(number);
-        }
-        sleep(engine, PRIORITY_RECHECK_AFTER).await;
-    }
-}
-
-/// Waits longer after each conflict, as a session does.
-async fn back_off(engine: &Engine, session: &mut Session) {
-    match session.transaction_mut().backoff() {
-        Backoff::Nothing => {}
-        Backoff::Yield => Yield(false).await,
-        Backoff::Sleep(longest) => {
-            // The lock may be held by a group that no session is about to flush. Where a session
-            // would flush here, a task leaves that to the log's thread.
-            let part = session.part_of(longest);
-            if engine.log.as_ref().is_some_and(|log| !log.has_flusher()) {
-                let _ = session.transaction_mut().flush_all();
-            }
-            sleep(engine, part).await;
-        }
-    }
-}
-
-/// Why a task asks for priority before its next attempt.
-#[derive(Clone, Copy)]
-enum Request {
-    None,
-    New,
-    /// It had it in the attempt before.
-    Again,
-}
-
-/// A task holds the priority token during an attempt only: all others wait for its holder, and nothing says when a task is
-/// polled again.
-fn suspend_priority(engine: &Engine, session: &mut Session) -> Request {
-    let transaction = session.transaction_mut();
-    if !transaction.may_request_priority() {
-        return Request::None;
-    }
-    let retry = transaction.retry_state();
-    let is_new = retry.wants_priority(&engine.priority);
-    if retry.suspend_priority(&engine.priority) {
-        Request::Again
-    } else if is_new {
-        Request::New
-    } else {
-        Request::None
-    }
-}
-
-async fn request_priority(engine: &Engine, session: &mut Session, request: Request) {
-    if matches!(request, Request::None) {
-        return;
-    }
-    let retry = session.transaction_mut().retry_state();
-    let granted = Priority::new(engine, retry.priority_ticket()).await;
-    match request {
-        Request::Again => retry.priority_resumed(granted),
-        Request::New | Request::None => retry.priority_requested(granted),
-    }
-}
-
-async fn sleep(engine: &Engine, time: Duration) {
-    let until = Instant::now() + time;
-    Sleep {
-        engine,
-        until,
-        entry: None,
-    }
-    .await;
-}
-
-/// Ends when the time has come.
-struct Sleep<'a> {
-    engine: &'a Engine,
-    until: Instant,
-    entry: Option<TimerEntry>,
-}
-
-impl Future for Sleep<'_> {
-    type Output = ();
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        let left = self.until.saturating_duration_since(Instant::now());
-        // A forked child has no timer; the next step reports that.
-        if left.is_zero() || !self.engine.is_own() {
-            return Poll::Ready(());
-        }
-        match &self.entry {
-            Some(entry) => entry.update(context.waker()),
-            None => match self.engine.task_timer.register(self.until, context.waker()) {
-                Some(entry) => self.entry = Some(entry),
-                None => {
-                    std::thread::sleep(left);
-                    return Poll::Ready(());
-                }
-            },
-        }
-        Poll::Pending
-    }
-}
-
-/// Ends when a table is loaded, or cannot be.
-struct Loaded<'a>(&'a RawTable);
-
-impl Future for Loaded<'_> {
-    type Output = Result<(), Error>;
-
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        match self.0.load_state.poll(context.waker()) {
-            Some(outcome) => Poll::Ready(outcome),
-            None => Poll::Pending,
-        }
-    }
-}
-
-/// Ends when room was made on the disk, or could not be made; returns which.
-struct MadeRoom<'a> {
-    engine: &'a Engine,
-    request: Option<RoomRequest>,
-}
-
-impl<'a> MadeRoom<'a> {
-    fn new(engine: &'a Engine) -> Self {
-        Self {
-            engine,
-            request: None,
-        }
-    }
-}
-
-impl Future for MadeRoom<'_> {
-    type Output = bool;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<bool> {
-        // In a forked child, no thread makes room.
-        if !self.engine.is_own() {
-            return Poll::Ready(false);
-        }
-        let requests = &self.engine.room_requests;
-        let request = match self.request.take() {
-            Some(request) => request,
-            None => match requests.begin() {
-                Some(request) => request,
-                None => return Poll::Ready(false),
-            },
-        };
-        match requests.poll(&request, context.waker()) {
-            Some(outcome) => Poll::Ready(outcome),
-            None => {
-                self.request = Some(request);
-                Poll::Pending
-            }
-        }
-    }
-}
-
-/// Ends at its second poll, for which it asks at once.
-struct Yield(bool);
-
-impl Future for Yield {
-    type Output = ();
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        if std::mem::replace(&mut self.0, true) {
-            return Poll::Ready(());
-        }
-        context.waker().wake_by_ref();
-        Poll::Pending
-    }
-}
-
-/// Ends when the task has the token, or with false after the longest wait for it. The attempt follows at once.
-struct Priority<'a> {
-    engine: &'a Engine,
-    ticket: &'a mut Option<PriorityTicket>,
-    until: Option<Instant>,
-    /// Its request in the queue, and the timer entry that is fired when the request is granted.
-    waiting: Option<(RequestId, TimerEntry)>,
-}
-
-impl Future for Priority<'_> {
-    type Output = bool;
-
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<bool> {
-        let this = self.get_mut();
-        if !this.engine.is_own() {
-            return Poll::Ready(false);
-        }
-        let token = &this.engine.priority;
-        this.leave();
-        let now = Instant::now();
-        let until = *this
-            .until
-            .get_or_insert_with(|| now + token.holder_wait_max());
-        let number = token.number();
-        // First the timer, then the queue: the release of the token fires the entry in the queue.
-        let Some(entry) = this.engine.task_timer.register(until, context.waker()) else {
-            return Poll::Ready(token.request(this.ticket));
-        };
-        match token.enter_task(this.ticket, entry.handle()) {
-            None => Poll::Ready(true),
-            Some(request) if now < until => {
-                this.waiting = Some((request, entry));
-                Poll::Pending
-            }
-            Some(request) => {
-                token.withdraw_task(request);
-                token.note_overtaken(number);
-                Poll::Ready(false)
-            }
-        }
-    }
-}
-
-impl<'a> Priority<'a> {
-    fn new(engine: &'a Engine, ticket: &'a mut Option<PriorityTicket>) -> Self {
-        Self {
-            engine,
-            ticket,
-            until: None,
-            waiting: None,
-        }
-    }
-
-    /// Leaves the queue. (A task that was told that the token is free, and is dropped, leaves it free.)
-    fn leave(&mut self) {
-        if let Some((request, entry)) = self.waiting.take() {
-            self.engine.priority.withdraw_task(request);
-            drop(entry);
-        }
-    }
-}
-
-impl Drop for Priority<'_> {
-    fn drop(&mut self) {
-        if self.engine.is_own() {
-            self.leave();
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::pin::pin;
-    use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::task::Wake;
+    use std::task::{Context, Poll};
 
     use namiki_platform::disk::SimDisk;
 
     use super::*;
+    use crate::api::task_waits::tests::Calls;
     use crate::concurrency::contention::policy::PRIORITY_AFTER;
-
-    /// Counts how often it was called.
-    #[derive(Default)]
-    struct Calls(AtomicUsize);
-
-    impl Wake for Calls {
-        fn wake(self: Arc<Self>) {
-            self.0.fetch_add(1, Ordering::SeqCst);
-        }
-    }
-
-    impl Calls {
-        /// Waits for the next call: a timer that calls none makes the test hang.
-        fn wait(&self) {
-            while self.0.swap(0, Ordering::SeqCst) == 0 {
-                std::thread::yield_now();
-            }
-        }
-    }
-
-    #[test]
-    fn a_released_token_goes_to_the_task_that_waits() {
-        let db = Database::in_memory().unwrap();
-        let engine = &db.shared.engine;
-        let calls = Arc::new(Calls::default());
-        let waker = Arc::clone(&calls).into();
-        let context = &mut Context::from_waker(&waker);
-        assert!(engine.priority.request(&mut None));
-        let mut ticket = None;
-        let mut waits = pin!(Priority::new(engine, &mut ticket));
-        assert!(waits.as_mut().poll(context).is_pending());
-        engine.priority.release();
-        calls.wait();
-        assert_eq!(waits.as_mut().poll(context), Poll::Ready(true));
-        assert!(engine.priority.is_taken());
-        engine.priority.release();
-        assert!(!engine.priority.is_taken());
-    }
-
-    #[test]
-    fn a_dropped_task_leaves_the_token_to_others() {
-        let db = Database::in_memory().unwrap();
-        let engine = &db.shared.engine;
-        let waker = Arc::new(Calls::default()).into();
-        let context = &mut Context::from_waker(&waker);
-        for granted_before in [false, true] {
-            assert!(engine.priority.request(&mut None));
-            let mut ticket = None;
-            let mut waits = Box::pin(Priority::new(engine, &mut ticket));
-            assert!(waits.as_mut().poll(context).is_pending());
-            if granted_before {
-                engine.priority.release();
-            }
-            drop(waits);
-            if !granted_before {
-                engine.priority.release();
-            }
-            assert!(
-                !engine.priority.is_taken(),
-                "granted before: {granted_before}"
-            );
-        }
-    }
-
-    #[test]
-    fn a_task_that_waits_too_long_goes_on_without_priority() {
-        let db = Database::in_memory().unwrap();
-        let engine = &db.shared.engine;
-        let calls = Arc::new(Calls::default());
-        let waker = Arc::clone(&calls).into();
-        let context = &mut Context::from_waker(&waker);
-        assert!(engine.priority.request(&mut None));
-        let mut ticket = None;
-        let mut waits = pin!(Priority::new(engine, &mut ticket));
-        assert!(waits.as_mut().poll(context).is_pending());
-        calls.wait();
-        assert_eq!(waits.as_mut().poll(context), Poll::Ready(false));
-        // The same before an attempt: other transactions are delayed no longer than that.
-        let mut session = db.session().unwrap();
-        let mut waits = pin!(yield_to_priority(engine, &mut session));
-        while waits.as_mut().poll(context).is_pending() {
-            calls.wait();
-        }
-        assert!(engine.priority.is_taken());
-        engine.priority.release();
-    }
-
-    #[test]
-    fn sleeps_end_in_their_order() {
-        let db = Database::in_memory().unwrap();
-        let engine = &db.shared.engine;
-        let calls = [(); 3].map(|()| Arc::new(Calls::default()));
-        let mut sleeps: Vec<_> = (calls.iter().zip([30, 1, 15]))
-            .map(|(calls, ms)| {
-                let waker = Arc::clone(calls).into();
-                let mut sleep = Box::pin(sleep(engine, Duration::from_millis(ms)));
-                let polled = sleep.as_mut().poll(&mut Context::from_waker(&waker));
-                assert!(polled.is_pending());
-                (sleep, waker)
-            })
-            .collect();
-        for at in [1, 2, 0] {
-            calls[at].wait();
-            let (sleep, waker) = &mut sleeps[at];
-            let polled = sleep.as_mut().poll(&mut Context::from_waker(waker));
-            assert!(polled.is_ready(), "sleep {at}");
-        }
-    }
 
     /// The body conflicts until commit priority is requested and granted.
     #[test]

@@ -14,6 +14,7 @@ use parking_lot::Mutex;
 
 use crate::commit::drops::Drops;
 use crate::commit::epoch::Epochs;
+use crate::commit::late_changes::{ChangeRefused, LateError};
 use crate::commit::latency::Latencies;
 use crate::commit::live_operations::LiveOperations;
 use crate::commit::removed_keys::RemovedKeys;
@@ -24,7 +25,7 @@ use crate::concurrency::contention::admission::AdmissionControl;
 use crate::concurrency::contention::priority::PriorityToken;
 use crate::concurrency::contention::task_timer::TaskTimer;
 use crate::concurrency::lock::LockWaitList;
-use crate::error::Error;
+use crate::error::{Conflict, Error};
 use crate::events;
 use crate::protocol_spec::{LockRelease, ProtocolSpec, WaitPolicy};
 use crate::storage::free_large_buffers::free_if_large;
@@ -355,9 +356,9 @@ impl Engine {
         self.check_poison()
     }
 
-    /// An amount could not be added to a value of this table.
+    /// A late change of a value of this table could not be made.
     #[cold]
-    pub(crate) fn not_added(&self, table: TableId, error: AddError) -> Error {
+    pub(crate) fn not_evaluated(&self, table: TableId, error: LateError) -> Error {
         let raw_table = self.raw_tables.lock().get(&table).cloned();
         let (table, expected) = raw_table.map_or_else(
             || {
@@ -369,11 +370,21 @@ impl Engine {
             |raw_table| (raw_table.name(), raw_table.value_type.clone()),
         );
         match error {
-            AddError::Overflow => Error::Overflow { table, expected },
-            AddError::Undecodable(len_bytes) => Error::Undecodable {
+            LateError::Add(AddError::Overflow) => Error::Overflow { table, expected },
+            LateError::Add(AddError::Undecodable(len_bytes)) => Error::Undecodable {
                 table,
                 expected,
                 len_bytes: len_bytes as usize,
+            },
+            LateError::Refused(ChangeRefused(code)) => Error::ChangeRefused { table, code },
+            LateError::Absent => Error::Conflict(Conflict::ReadChanged),
+            LateError::TooLong {
+                len_bytes,
+                max_bytes,
+            } => Error::ValueTooLong {
+                table,
+                len_bytes,
+                max_bytes,
             },
         }
     }

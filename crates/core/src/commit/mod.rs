@@ -6,6 +6,7 @@ pub(crate) mod drops;
 pub(crate) mod engine;
 pub(crate) mod epoch;
 pub(crate) mod held_resources;
+pub(crate) mod late_changes;
 pub(crate) mod latency;
 pub(crate) mod live_operations;
 mod removal;

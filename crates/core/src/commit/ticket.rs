@@ -42,6 +42,7 @@ impl Ticket {
 pub struct Acknowledged {
     engine: Arc<Engine>,
     ticket: Ticket,
+    flushed_by_caller: bool,
     ack_waiter: AckWaiter,
 }
 
@@ -50,7 +51,29 @@ impl Acknowledged {
         Self {
             engine,
             ticket,
+            flushed_by_caller: false,
             ack_waiter: AckWaiter::default(),
+        }
+    }
+
+    /// The same future, for a program that flushes the session's stream itself, as soon as its tasks
+    /// have nothing else to do: see [`Database::flush_stream`](crate::Database::flush_stream). It
+    /// does not call the log's own thread for the group of the commit. A group that is not flushed
+    /// is flushed after [`Builder::group_wait_max`](crate::Builder::group_wait_max), as any other.
+    pub fn flushed_by_caller(mut self) -> Self {
+        self.flushed_by_caller = true;
+        self
+    }
+
+    /// The group of the commit, if it is logged and the caller flushes it.
+    fn group_of_caller(&self) -> Option<namiki_log::Ticket> {
+        if !self.flushed_by_caller {
+            return None;
+        }
+        match self.ticket.awaits {
+            Awaits::Nothing => None,
+            Awaits::Group(group) => Some(group),
+            Awaits::Prefix(group, _) | Awaits::Epoch(group, _) => group,
         }
     }
 }
@@ -67,6 +90,12 @@ impl Future for Acknowledged {
         let Some(log) = &this.engine.log else {
             return Poll::Ready(Ok(()));
         };
+        if let Some(group) = this.group_of_caller() {
+            match log.poll_flushed(group, waker, &mut this.ack_waiter) {
+                Poll::Ready(Ok(())) => {}
+                not_flushed => return not_flushed.map_err(not_acknowledged),
+            }
+        }
         let polled = match ticket.awaits {
             Awaits::Nothing => Poll::Ready(Ok(())),
             Awaits::Group(group) => log.poll_hardened(group, waker, &mut this.ack_waiter),

@@ -20,8 +20,8 @@ use std::sync::atomic::AtomicU64;
 use namiki_index::{
     Direction, IndexError, Inserted, LeafVersion, Lookup, PointIndex, ScanItem, ScanRange,
 };
-use namiki_platform::Stamp;
 use namiki_platform::sync::{AtomicBool, Ordering};
+use namiki_platform::{Epoch, Stamp};
 use parking_lot::RwLock;
 use smallvec::SmallVec;
 
@@ -81,6 +81,8 @@ pub(crate) struct RawTable {
     index: Index,
     arena: Arena,
     removed_ranges: RemovedRanges,
+    /// The last epoch in which a commit may have made a key appear or vanish; 0 if none has since the opening.
+    presence_epoch: AtomicU64,
     #[cfg(feature = "fault-injection")]
     removed_versions: RemovedVersions,
     /// Represents the end of all keys: the gap below it is the one above the last key.
@@ -163,6 +165,7 @@ impl RawTable {
             index: Index::new(index, keys)?,
             arena,
             removed_ranges: RemovedRanges::default(),
+            presence_epoch: AtomicU64::new(0),
             #[cfg(feature = "fault-injection")]
             removed_versions: RemovedVersions::default(),
             end,
@@ -179,6 +182,20 @@ impl RawTable {
     #[inline]
     pub(crate) fn is_loaded(&self) -> bool {
         self.load_state.is_loaded()
+    }
+
+    /// A commit of this epoch makes a key appear or vanish. Called before its version is installed.
+    pub(crate) fn note_presence_change(&self, epoch: Epoch) {
+        // All workers share it, so it is written once in an epoch.
+        if self.presence_epoch.load(Ordering::Relaxed) < epoch.0 {
+            self.presence_epoch.fetch_max(epoch.0, Ordering::AcqRel);
+        }
+    }
+
+    /// The last epoch in which a commit may have made a key appear or vanish. A caller that has seen a version of a record
+    /// (with `Acquire`) sees the epoch that its commit has noted.
+    pub(crate) fn presence_epoch(&self) -> Epoch {
+        Epoch(self.presence_epoch.load(Ordering::Acquire))
     }
 
     /// Its name now.

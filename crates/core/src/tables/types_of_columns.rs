@@ -48,6 +48,8 @@ fn part_type(column: &Column) -> Option<&'static str> {
         ColumnType::U64 => "u64",
         // The digits without the point.
         ColumnType::I64 | ColumnType::Decimal { .. } => "i64",
+        ColumnType::LongDecimal { .. } => "i128",
+        ColumnType::F64 => return None,
         // Days since 1970-01-01.
         ColumnType::Date => "i32",
         ColumnType::Text => "string",
@@ -92,6 +94,15 @@ mod tests {
         same(&[ColumnType::U64], &[Datum::U64(9)], &9_u64);
         same(&[ColumnType::I64], &[Datum::I64(-9)], &-9_i64);
         same(&[decimal], std::slice::from_ref(&unscaled), &-7_i64);
+        let long = Datum::Decimal {
+            unscaled: -(1 << 70),
+            scale: 2,
+        };
+        same(
+            &[ColumnType::LongDecimal { scale: 2 }],
+            &[long],
+            &-(1_i128 << 70),
+        );
         same(&[ColumnType::Date], &[Datum::Date(-3)], &-3_i32);
         same(&[ColumnType::Bool], &[Datum::Bool(true)], &true);
         same(&[ColumnType::Text], &[text()], &"a\0b".to_owned());
@@ -126,5 +137,6 @@ mod tests {
             ROWS
         );
         assert_eq!(key_type(&of(&[ColumnType::U64; KEY_PARTS_MAX + 1])), ROWS);
+        assert_eq!(key_type(&of(&[ColumnType::U64, ColumnType::F64])), ROWS);
     }
 }

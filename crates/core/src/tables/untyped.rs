@@ -1,23 +1,28 @@
-//! Tables of types that the program does not have: keys and values are bytes, and the types' names
-//! are text.
+//! Tables by bytes: keys and values are bytes, and the types' names are text.
 //!
-//! For tools that work on any database. The typed program reads what they write, so they have to
-//! write the encoding of its types. Only the length of keys is checked, in a table of eight-byte
-//! keys.
+//! For tools that work on any database, which have to write the encoding of the typed program; and
+//! for programs that encode rows themselves. Only the length of keys is checked, in a table of
+//! eight-byte keys.
+//!
+//! Schema versions: such a program may store its schemas in the catalogue. They are appended, and
+//! durable before their number is known to any caller. So a row that names a version is in no log
+//! before its version is in the manifest.
 
 use std::sync::Arc;
 
-use namiki_data::{RowLayout, TypeLayouts};
+use namiki_data::{RowLayout, SchemaVersions, TypeLayouts};
 
+use crate::api::byte_rows::ByteTable;
 use crate::api::database::{Database, Shared};
 use crate::api::table::Table;
+use crate::catalogue::manifest::Manifest;
 use crate::error::Error;
-use crate::live::catalogue::Catalogue;
+use crate::live::catalogue::{Catalogue, not_changed};
 use crate::table::raw_table::{RawTable, TableInfo};
 use crate::tables::create_table::room_bytes;
 
-/// A table to be created for types that the program does not have.
-#[derive(Clone, Debug)]
+/// A table by bytes that is to be created.
+#[derive(Clone, Debug, Default)]
 pub struct UntypedTable<'a> {
     /// The table's name.
     pub name: &'a str,
@@ -31,6 +36,9 @@ pub struct UntypedTable<'a> {
     pub room_bytes: usize,
     /// The layouts of its derived types, if they are known: see [`RowLayout::Types`].
     pub layouts: Option<&'a TypeLayouts>,
+    /// The first schema version, number 0, of a program that encodes rows itself. It must not have
+    /// `layouts`.
+    pub schema: Option<&'a [u8]>,
 }
 
 /// Tables by their bytes.
@@ -51,8 +59,7 @@ impl Database {
     ///
     /// # Errors
     /// As [`Database::table`].
-    #[doc(hidden)]
-    pub fn untyped_table(&self, name: &str) -> Result<Option<Table<[u8], [u8]>>, Error> {
+    pub fn untyped_table(&self, name: &str) -> Result<Option<ByteTable>, Error> {
         let shared = &*self.shared;
         shared.engine.check_process()?;
         let mut catalogue = shared.catalogue.lock();
@@ -68,16 +75,32 @@ impl Database {
         Ok(found.map(Table::new))
     }
 
-    /// Creates a table for types that the program does not have, or returns the existing one if it
-    /// has these types.
+    /// Creates a table by bytes, durably, or returns the existing one if its types have these names.
+    /// The existing one keeps its layouts and its schema versions.
+    ///
+    /// A key is in the order of its bytes. A row is whatever the program writes: see
+    /// [`Transaction::put_row`](crate::Transaction::put_row).
     ///
     /// # Errors
-    /// As [`Database::table`].
-    #[doc(hidden)]
-    pub fn create_untyped_table(
-        &self,
-        table: &UntypedTable<'_>,
-    ) -> Result<Table<[u8], [u8]>, Error> {
+    /// As [`Database::table`]. [`Error::TableType`], too, if the table is to have both `layouts` and a
+    /// `schema`.
+    pub fn create_untyped_table(&self, table: &UntypedTable<'_>) -> Result<ByteTable, Error> {
+        let layout = match (table.layouts, table.schema) {
+            (None, None) => None,
+            (Some(types), None) => Some(RowLayout::Types(types.clone())),
+            (None, Some(schema)) => {
+                let mut versions = SchemaVersions::new();
+                versions.push(schema);
+                Some(RowLayout::Opaque(versions))
+            }
+            (Some(_), Some(_)) => {
+                return Err(Error::TableType {
+                    table: table.name.to_owned(),
+                    found: "bytes with schema versions".to_owned(),
+                    expected: "derived types".to_owned(),
+                });
+            }
+        };
         let shared = &*self.shared;
         shared.engine.check_process()?;
         let mut catalogue = shared.catalogue.lock();
@@ -102,13 +125,83 @@ impl Database {
             value_type: table.value_type.to_owned(),
             fixed_keys: table.eight_byte_keys,
             inline_bytes: room_bytes(table.room_bytes),
-            layout: (table.layouts.cloned()).map(|types| Box::new(RowLayout::Types(types))),
+            layout: layout.map(Box::new),
         };
         shared.create_table(&mut catalogue, info).map(Table::new)
+    }
+
+    /// Appends a schema version to a table by bytes, and returns its number once it is durable:
+    /// versions count from 0, are never changed or removed, and stay when the table is
+    /// [cleared](Database::clear_table). It is not part of a transaction, and no running one is
+    /// affected.
+    ///
+    /// # Errors
+    /// [`Error::TableDropped`], [`Error::ForeignTable`], [`Error::TableInSegments`]; [`Error::TableType`] of a
+    /// table with columns, or with derived types; [`Error::ReadOnly`], [`Error::Closed`],
+    /// [`Error::Forked`]; [`Error::AnotherWriter`]; [`Error::Manifest`]: no number was given out.
+    pub fn add_schema_version(&self, table: &ByteTable, schema: &[u8]) -> Result<u32, Error> {
+        let shared = &*self.shared;
+        shared.engine.check_process()?;
+        if shared.engine.read_only {
+            return Err(Error::ReadOnly);
+        }
+        let mut catalogue = shared.catalogue.lock();
+        let mut info = shared.info_of(&catalogue, table)?.clone();
+        let not_by_bytes = |info: &TableInfo| Error::TableType {
+            table: info.name.clone(),
+            found: format!("{} to {}", info.key_type, info.value_type),
+            expected: "bytes with schema versions".to_owned(),
+        };
+        let Some(versions) = info.schemas_mut() else {
+            return Err(not_by_bytes(&info));
+        };
+        let number = versions.push(schema);
+        let Ok(number) = u32::try_from(number) else {
+            unreachable!("the manifest is shorter");
+        };
+        let id = info.id;
+        let (disk, dir) = (&*shared.disk, &*shared.dir);
+        let changed = catalogue.change_manifest(disk, dir, |manifest: &mut Manifest| {
+            if let Some(found) = manifest.table_mut(id) {
+                found.layout = info.layout;
+            }
+        });
+        changed.map_err(|unchanged| not_changed(dir, unchanged))?;
+        Ok(number)
+    }
+
+    /// The schema versions of a table by bytes, by their numbers. Empty if it has none.
+    ///
+    /// # Errors
+    /// [`Error::TableDropped`], [`Error::ForeignTable`], [`Error::TableInSegments`]; [`Error::Closed`],
+    /// [`Error::Forked`].
+    pub fn schema_versions(&self, table: &ByteTable) -> Result<Vec<Box<[u8]>>, Error> {
+        let shared = &*self.shared;
+        shared.engine.check_process()?;
+        let catalogue = shared.catalogue.lock();
+        let versions = shared.info_of(&catalogue, table)?.schemas();
+        let versions = versions.into_iter().flat_map(SchemaVersions::iter);
+        Ok(versions.map(Box::from).collect())
     }
 }
 
 impl Shared {
+    /// The catalogue's entry of a table by bytes.
+    fn info_of<'c>(
+        &self,
+        catalogue: &'c Catalogue,
+        table: &ByteTable,
+    ) -> Result<&'c TableInfo, Error> {
+        if catalogue.closed.is_some() {
+            return Err(Error::Closed);
+        }
+        self.engine.check_table(table.raw_table())?;
+        let found = catalogue.manifest.table(table.id());
+        found.ok_or_else(|| Error::TableInSegments {
+            table: table.name(),
+        })
+    }
+
     /// The table in memory of this name, unless the name is another's.
     fn find_untyped(
         &self,

@@ -219,8 +219,8 @@ impl Transaction {
                     () => LockMode::SHARED_AND_GAP,
                 };
                 let wanted = match self.access_set.write_of(record) {
-                    // A read of a pending increment evaluates it.
-                    Some(at) if wanted != LockMode::GAP && self.access_set.adds_at(at) => {
+                    // A read of a late change evaluates it.
+                    Some(at) if wanted != LockMode::GAP && self.access_set.is_late_at(at) => {
                         wanted.and(LockMode::EXCLUSIVE)
                     }
                     _ => wanted,

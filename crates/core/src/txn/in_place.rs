@@ -27,7 +27,7 @@ impl Transaction {
     #[inline(never)]
     fn change_in_place(&mut self, record: RecordRef) -> Result<(), Error> {
         self.lock(record, LockMode::EXCLUSIVE)?;
-        // An increment of the present value is evaluated now.
+        // A late change of the present value is evaluated now.
         let Some(at) = self.own_write(record)? else {
             return Ok(());
         };

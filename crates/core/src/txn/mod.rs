@@ -8,11 +8,12 @@
 //!
 //! This module works on bytes; `api::table` and `api::transaction` are the typed interface. Keys
 //! that are looked up together are in `batched_lookup.rs`, deferred writes, which wait for such a
-//! look-up, in `deferred_writes.rs`, commutative increments in `increment.rs`, ranges of keys in
-//! `scan.rs`, and keys that are not there in `gap_locks.rs`. Reads and writes of one key are in
-//! `read.rs` and `write.rs`. Which values are refused is in `stage_value.rs`, which of their checks
-//! tests turn off in `fault_injection.rs`. Tables that are not loaded yet are in
-//! `unloaded_tables.rs`, and why a transaction must not commit in `doom.rs`.
+//! look-up, in `deferred_writes.rs`, changes that the commit makes in `late_change.rs`, commutative
+//! increments among them in `increment.rs`, ranges of keys in `scan.rs`, and keys that are not there
+//! in `gap_locks.rs`. Reads and writes of one key are in `read.rs` and `write.rs`. Which values are
+//! refused is in `stage_value.rs`, which of their checks tests turn off in `fault_injection.rs`.
+//! Tables that are not loaded yet are in `unloaded_tables.rs`, and why a transaction must not commit
+//! in `doom.rs`.
 
 mod batched_lookup;
 mod deferred_writes;
@@ -21,6 +22,7 @@ mod fault_injection;
 mod gap_locks;
 mod in_place;
 mod increment;
+mod late_change;
 mod read;
 mod scan;
 pub(crate) mod stage_value;
@@ -36,7 +38,7 @@ use crate::commit::epoch::{Count, SlotId};
 use crate::commit::held_resources::TxnResources;
 use crate::commit::ticket::{self, Ticket};
 use crate::concurrency::cc::{CcProtocol, Checks, NoFaults, with_protocol};
-use crate::concurrency::contention::retry_state::{Backoff, RetryState};
+use crate::concurrency::contention::retry_state::{Backoff, PriorityRequest, RetryState};
 use crate::error::Error;
 use crate::protocol_spec::{ConcurrencyControl, LockRelease, WaitPolicy};
 use crate::storage::free_large_buffers::{Sizes, free_if_large};
@@ -80,6 +82,9 @@ pub struct Transaction {
     asked_for_permit: bool,
     doom: Doom,
     unloaded_tables: UnloadedTables,
+    /// The commit has failed because of what the transaction has read: the failure may be told when this is
+    /// acknowledged.
+    failed_reads: Option<Ticket>,
     faults: FaultInjection,
 }
 
@@ -126,6 +131,7 @@ impl Transaction {
             asked_for_permit: false,
             doom: Doom::default(),
             unloaded_tables: UnloadedTables::default(),
+            failed_reads: None,
             faults: FaultInjection::of::<NoFaults>(),
         }
     }
@@ -163,11 +169,45 @@ impl Transaction {
         &self.resources.engine
     }
 
+    /// The engine, for callers that outlive a borrow of the transaction.
+    pub(crate) fn shared_engine(&self) -> Arc<Engine> {
+        Arc::clone(&self.resources.engine)
+    }
+
+    /// Whether it is to write anything.
+    pub(crate) fn has_writes(&self) -> bool {
+        !self.access_set.writes.is_empty() || !self.access_set.deferred.is_empty()
+    }
+
+    /// Whether it has met a conflict.
+    pub(crate) fn has_conflict(&self) -> bool {
+        self.doom.conflict().is_some()
+    }
+
+    /// Whether a version that it has read is known to be no longer valid.
+    pub(crate) fn has_dead_reads(&self) -> bool {
+        let mut reads = self.access_set.reads.iter();
+        with_protocol!(self.concurrency, P => reads.any(|read| P::is_dead(read.record, read.seen)))
+    }
+
     /// The records of the writes so far, in any of their incarnations.
     #[cfg(test)]
     pub(crate) fn written_records(&self) -> Vec<RecordRef> {
         let writes = self.access_set.writes.iter();
         writes.map(|write| write.record.as_it_is()).collect()
+    }
+
+    /// How many versions and gaps the transaction remembers, to be validated at its commit. Each
+    /// takes some dozens of bytes: a scan adds one for each row and each leaf.
+    #[must_use]
+    pub fn read_count(&self) -> usize {
+        self.access_set.reads.len() + self.access_set.gap_count()
+    }
+
+    /// The bytes of the keys and values that the transaction holds to be written.
+    #[must_use]
+    pub fn written_bytes(&self) -> usize {
+        self.access_set.bytes()
     }
 
     /// Whether records are locked before they are read.
@@ -183,6 +223,7 @@ impl Transaction {
         self.lookup_cache.clear();
         self.asked_for_permit = false;
         self.doom = Doom::default();
+        self.failed_reads = None;
         if self.locks_reads() {
             self.resources.engine.wait_while_slowed();
         }
@@ -228,7 +269,7 @@ impl Transaction {
     /// # Errors
     /// [`Error::Conflict`] and others under which nothing was changed; [`Error::OutcomeUnknown`].
     pub fn commit_async(mut self) -> Result<Ticket, Error> {
-        self.finish::<NoFaults>()
+        self.finish_confirmed()
     }
 
     /// Commits, and returns when the transaction is durable.
@@ -236,9 +277,18 @@ impl Transaction {
     /// # Errors
     /// As [`Transaction::commit_async`].
     pub fn commit(mut self) -> Result<Stamp, Error> {
-        let ticket = self.finish::<NoFaults>()?;
+        let ticket = self.finish_confirmed()?;
         ticket::wait(&self.resources.engine, &ticket)?;
         Ok(ticket.stamp)
+    }
+
+    /// Commits; a failure is returned when it may be told.
+    fn finish_confirmed(&mut self) -> Result<Ticket, Error> {
+        let finished = self.finish::<NoFaults>();
+        if let Some(reads) = self.take_failed_reads() {
+            ticket::wait(&self.resources.engine, &reads)?;
+        }
+        finished
     }
 
     /// Ends the transaction without a trace. Dropping it does the same.
@@ -256,6 +306,12 @@ impl Transaction {
     pub(crate) fn resolve_writes(&mut self) -> Result<(), Error> {
         self.doom.check()?;
         self.resolve_deferred_writes()
+    }
+
+    /// The commits that have to be acknowledged before the failure of the transaction's own commit is
+    /// told. The caller of [`Transaction::finish`] waits for them.
+    pub(crate) fn take_failed_reads(&mut self) -> Option<Ticket> {
+        self.failed_reads.take()
     }
 
     /// Commits what is in the sets. Tests plant bugs here, through `C`.
@@ -281,6 +337,13 @@ impl Transaction {
     fn try_finish<C: Checks>(&mut self) -> Result<Ticket, Error> {
         self.resources.engine.check_open()?;
         self.resolve_writes()?;
+        if self.access_set.writes.is_empty() && self.access_set.presence_count() > 0 {
+            // Its late changes were rolled back.
+            let ticket = self.validate_reads()?;
+            let TxnResources { engine, slot, .. } = &self.resources;
+            engine.epochs.count(*slot, Count::ReadOnly);
+            return Ok(ticket);
+        }
         let locks_reads = self.locks_reads();
         let TxnResources {
             engine,
@@ -313,10 +376,15 @@ impl Transaction {
             Err(Error::Conflict(conflict)) => engine.epochs.count(slot, conflict.into()),
             Err(_) => {}
         }
-        if let Err(error @ (Error::Overflow { .. } | Error::Undecodable { .. })) = committed {
+        if let Err(
+            error @ (Error::Overflow { .. }
+            | Error::Undecodable { .. }
+            | Error::ChangeRefused { .. }
+            | Error::ValueTooLong { .. }),
+        ) = committed
+        {
             // The versions that it read may not be durable yet.
-            let reads = self.confirm_reads()?;
-            ticket::wait(&self.resources.engine, &reads)?;
+            self.failed_reads = Some(self.confirm_reads()?);
             return Err(error);
         }
         let committed = committed?;
@@ -332,6 +400,11 @@ impl Transaction {
         self.resources.held.retry.note_conflict()
     }
 
+    /// How many attempts in a row ended in a conflict.
+    pub(crate) fn conflicts_in_a_row(&self) -> u32 {
+        self.resources.held.retry.conflicts_in_a_row()
+    }
+
     /// What to do before the next attempt.
     pub(crate) fn backoff(&self) -> Backoff {
         self.resources.held.retry.backoff()
@@ -344,6 +417,15 @@ impl Transaction {
             let TxnResources { engine, held, .. } = &mut self.resources;
             held.retry.request_priority(&engine.priority);
         }
+    }
+
+    /// After a conflict of a task: releases the priority token until the task requests it next. Returns that request.
+    pub(crate) fn suspend_priority(&mut self) -> PriorityRequest {
+        if !self.may_request_priority() {
+            return PriorityRequest::None;
+        }
+        let TxnResources { engine, held, .. } = &mut self.resources;
+        held.retry.suspend_priority(&engine.priority)
     }
 
     /// Whether commit priority is of use to it.

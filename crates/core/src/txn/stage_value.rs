@@ -67,7 +67,7 @@ impl Transaction {
     }
 
     #[inline]
-    fn check_fits(
+    pub(super) fn check_fits(
         &self,
         raw_table: &RawTable,
         key: &[u8],

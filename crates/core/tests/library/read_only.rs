@@ -186,6 +186,7 @@ fn tables_without_their_types_have_the_same_bytes() {
 
     let new = UntypedTable {
         layouts: None,
+        schema: None,
         name: "numbers",
         key_type: "u64",
         value_type: "(u64, u64)",

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use namiki::disk::MemoryDisk;
-use namiki::{Database, Error, ProtocolSpec};
+use namiki::{Database, Error, ProtocolSpec, Session, WorkerId};
 use tokio::runtime::{Builder, Runtime};
 
 fn runtimes() -> [Runtime; 2] {
@@ -152,5 +152,110 @@ fn tasks_that_are_dropped_leave_no_half_transactions() {
                 assert!(pair.len() == 2 && pair[0].0 + 1 == pair[1].0 && pair[0].1 == pair[1].1);
             }
         });
+    }
+}
+
+/// One increment of two counters by a held session, repeated after conflicts.
+async fn increment(db: &Database, session: &mut Session, counters: &namiki::Table<u64, u64>) {
+    let ticket = loop {
+        session.begin().unwrap();
+        let mut result = Ok(());
+        for key in 0..2 {
+            // As if the client sent the next statement only now.
+            tokio::task::yield_now().await;
+            result = result.and_then(|()| {
+                session.statement(|tx| {
+                    let n = tx.get(counters, &key)?.unwrap_or(0);
+                    tx.put(counters, &key, &(n + 1))
+                })
+            });
+        }
+        let committed = match result {
+            Ok(()) => session.commit().await,
+            Err(error) => Err(error),
+        };
+        match committed {
+            Ok(ticket) => break ticket,
+            Err(Error::Conflict(_)) => {
+                session.rollback();
+                session.back_off().await;
+            }
+            Err(error) => panic!("{error}"),
+        }
+    };
+    assert_eq!(session.conflicts_in_a_row(), 0);
+    db.acknowledged(ticket).flushed_by_caller().await.unwrap();
+}
+
+/// As a server does: the runtime flushes its sessions' stream when it has nothing else to do.
+#[test]
+fn held_sessions_share_the_flushes_of_their_runtime() {
+    const TASKS: u64 = 8;
+    const TIMES: u64 = 20;
+    for spec in [
+        "SILO(EPOCH)+PWAL(auto)",
+        "TT(EPOCH)+PWAL(auto)",
+        "SILO(NLR)+PWAL(4)",
+    ] {
+        let db = open(spec.parse().unwrap());
+        let counters = db.table::<u64, u64>("counters").unwrap();
+        let flushed = db.clone();
+        let runtime = Builder::new_current_thread()
+            .enable_time()
+            .on_thread_park(move || flushed.flush_stream(WorkerId(0)).unwrap())
+            .build()
+            .unwrap();
+        let tasks = (0..TASKS).map(|_| {
+            let (db, counters) = (db.clone(), counters.clone());
+            runtime.spawn(async move {
+                let mut session = db.session_on(WorkerId(0)).unwrap();
+                for _ in 0..TIMES {
+                    increment(&db, &mut session, &counters).await;
+                }
+            })
+        });
+        let tasks: Vec<_> = tasks.collect();
+        runtime.block_on(async {
+            for task in tasks {
+                task.await.unwrap();
+            }
+        });
+        let all = db.transact(|tx| tx.scan(&counters, ..)).unwrap();
+        assert_eq!(all, [(0, TASKS * TIMES), (1, TASKS * TIMES)], "{spec}");
+    }
+}
+
+/// A whole transaction in one call, on a session of the caller's: conflicts are retried inside.
+#[test]
+fn transactions_run_by_sessions_add_up() {
+    const TASKS: u64 = 8;
+    const TIMES: u64 = 50;
+    for spec in ProtocolSpec::tested() {
+        let runtime = &runtimes()[0];
+        let db = open(spec);
+        let counters = db.table::<u64, u64>("counters").unwrap();
+        let tasks = (0..TASKS).map(|_| {
+            let (db, counters) = (db.clone(), counters.clone());
+            runtime.spawn(async move {
+                let mut session = db.session().unwrap();
+                for _ in 0..TIMES {
+                    let done = session.run(|tx| {
+                        let n = tx.get_for_update(&counters, &0)?.unwrap_or(0);
+                        tx.put(&counters, &0, &(n + 1))?;
+                        Ok::<_, Error>(n)
+                    });
+                    let (_, ticket) = done.await.unwrap();
+                    db.acknowledged(ticket).await.unwrap();
+                }
+            })
+        });
+        let tasks: Vec<_> = tasks.collect();
+        runtime.block_on(async {
+            for task in tasks {
+                task.await.unwrap();
+            }
+        });
+        let sum = db.transact(|tx| tx.get(&counters, &0)).unwrap();
+        assert_eq!(sum, Some(TASKS * TIMES), "{spec}");
     }
 }

@@ -40,11 +40,11 @@ impl Arithmetic {
     #[must_use]
     pub fn result_type(self, left: ColumnType, right: ColumnType) -> Option<ColumnType> {
         use ColumnType::{Decimal, I64, U64};
-        Some(match (left, right) {
+        Some(match (left.of_values(), right.of_values()) {
             (U64, U64) => U64,
             (I64 | U64, I64 | U64) => I64,
             (Decimal { .. } | I64 | U64, Decimal { .. } | I64 | U64) => {
-                let scale = |of| if let Decimal { scale } = of { scale } else { 0 };
+                let scale = |of: ColumnType| of.scale().unwrap_or_default();
                 let (left, right) = (scale(left), scale(right));
                 let scale = match self {
                     Self::Add | Self::Subtract => left.max(right),

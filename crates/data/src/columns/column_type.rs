@@ -4,8 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The type of a column. There are no floating-point numbers: rows arrive in any order, and a sum
-/// must not depend on it.
+/// The type of a column. Queries compare and group floating-point numbers, but do not calculate with
+/// them: rows arrive in any order, and a sum must not depend on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ColumnType {
@@ -16,11 +16,19 @@ pub enum ColumnType {
     /// An unsigned integer, eight bytes.
     U64,
     /// A decimal number: an integer of eight bytes, divided by ten to the power of `scale`. Results
-    /// of arithmetic have sixteen bytes and are never stored.
+    /// of arithmetic have sixteen bytes.
     Decimal {
         /// Digits behind the point.
         scale: u8,
     },
+    /// A decimal number that is stored in sixteen bytes. Its values are those of a decimal.
+    #[serde(rename = "long_decimal")]
+    LongDecimal {
+        /// Digits behind the point.
+        scale: u8,
+    },
+    /// A floating-point number, eight bytes. See [`Float`](super::Float) for its order.
+    F64,
     /// A day: days since 1970-01-01, four bytes.
     Date,
     /// UTF-8 text of any length. Compares by bytes.
@@ -40,7 +48,8 @@ impl ColumnType {
         match self {
             Self::Bool => Some(1),
             Self::Date => Some(4),
-            Self::I64 | Self::U64 | Self::Decimal { .. } => Some(8),
+            Self::I64 | Self::U64 | Self::Decimal { .. } | Self::F64 => Some(8),
+            Self::LongDecimal { .. } => Some(16),
             Self::Text | Self::Bytes => None,
         }
     }
@@ -49,7 +58,30 @@ impl ColumnType {
     #[inline]
     #[must_use]
     pub const fn is_number(self) -> bool {
-        matches!(self, Self::I64 | Self::U64 | Self::Decimal { .. })
+        matches!(
+            self,
+            Self::I64 | Self::U64 | Self::Decimal { .. } | Self::LongDecimal { .. }
+        )
+    }
+
+    /// The type of the values of a column of this type, however they are stored.
+    #[inline]
+    #[must_use]
+    pub const fn of_values(self) -> Self {
+        match self {
+            Self::LongDecimal { scale } => Self::Decimal { scale },
+            other => other,
+        }
+    }
+
+    /// The digits behind the point of a decimal.
+    #[inline]
+    #[must_use]
+    pub const fn scale(self) -> Option<u8> {
+        match self {
+            Self::Decimal { scale } | Self::LongDecimal { scale } => Some(scale),
+            _ => None,
+        }
     }
 
     /// Whether values of the two types compare with each other.
@@ -67,6 +99,8 @@ impl fmt::Display for ColumnType {
             Self::I64 => f.write_str("i64"),
             Self::U64 => f.write_str("u64"),
             Self::Decimal { scale } => write!(f, "decimal({scale})"),
+            Self::LongDecimal { scale } => write!(f, "long_decimal({scale})"),
+            Self::F64 => f.write_str("f64"),
             Self::Date => f.write_str("date"),
             Self::Text => f.write_str("text"),
             Self::Bytes => f.write_str("bytes"),

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::calendar;
 use super::column_type::{ColumnType, SCALE_MAX};
+use super::float::Float;
 
 /// A value that borrows its text.
 #[derive(Clone, Copy, Debug)]
@@ -26,6 +27,8 @@ pub enum Value<'a> {
         /// Digits behind the point.
         scale: u8,
     },
+    /// A floating-point number.
+    F64(f64),
     /// Days since 1970-01-01.
     Date(i32),
     /// The bytes of text: UTF-8, unless the row was written as something else. They are checked
@@ -53,6 +56,8 @@ pub enum Datum {
         /// Digits behind the point.
         scale: u8,
     },
+    /// A floating-point number.
+    F64(Float),
     /// Days since 1970-01-01.
     Date(i32),
     /// Text.
@@ -78,6 +83,7 @@ impl<'a> Value<'a> {
             Self::I64(value) => Datum::I64(value),
             Self::U64(value) => Datum::U64(value),
             Self::Decimal { unscaled, scale } => Datum::Decimal { unscaled, scale },
+            Self::F64(number) => Datum::F64(Float(number)),
             Self::Date(days) => Datum::Date(days),
             Self::Text(text) => Datum::Text(String::from_utf8_lossy(text).into_owned()),
             Self::Bytes(bytes) => Datum::Bytes(bytes.to_vec()),
@@ -91,7 +97,7 @@ impl<'a> Value<'a> {
         matches!(self, Self::Null)
     }
 
-    /// A number as digits and scale.
+    /// A number as digits and scale; `None` of a floating-point number.
     #[inline]
     #[must_use]
     pub fn as_decimal(self) -> Option<(i128, u8)> {
@@ -123,13 +129,14 @@ impl<'a> Value<'a> {
             Self::I64(value) => Value::I64(value),
             Self::U64(value) => Value::U64(value),
             Self::Decimal { unscaled, scale } => Value::Decimal { unscaled, scale },
+            Self::F64(number) => Value::F64(number),
             Self::Date(days) => Value::Date(days),
             Self::Text(_) | Self::Bytes(_) => return None,
         })
     }
 
-    /// One order over all values: no value first, numbers of all types by their amount, others by
-    /// type.
+    /// One order over all values: no value first, exact numbers of all types by their amount, others
+    /// by type.
     #[inline]
     #[must_use]
     pub fn total_cmp(self, other: Value<'_>) -> Ordering {
@@ -137,6 +144,7 @@ impl<'a> Value<'a> {
             (Self::Bool(a), Value::Bool(b)) => a.cmp(&b),
             (Self::I64(a), Value::I64(b)) => a.cmp(&b),
             (Self::U64(a), Value::U64(b)) => a.cmp(&b),
+            (Self::F64(a), Value::F64(b)) => Float(a).cmp(&Float(b)),
             (Self::Date(a), Value::Date(b)) => a.cmp(&b),
             (Self::Text(a), Value::Text(b)) => a.cmp(b),
             (Self::Bytes(a), Value::Bytes(b)) => a.cmp(b),
@@ -153,9 +161,10 @@ impl<'a> Value<'a> {
             Self::Null => 0,
             Self::Bool(_) => 1,
             Self::I64(_) | Self::U64(_) | Self::Decimal { .. } => 2,
-            Self::Date(_) => 3,
-            Self::Text(_) => 4,
-            Self::Bytes(_) => 5,
+            Self::F64(_) => 3,
+            Self::Date(_) => 4,
+            Self::Text(_) => 5,
+            Self::Bytes(_) => 6,
         }
     }
 }
@@ -194,13 +203,14 @@ impl Datum {
                 unscaled: *unscaled,
                 scale: *scale,
             },
+            Self::F64(number) => Value::F64(number.0),
             Self::Date(days) => Value::Date(*days),
             Self::Text(text) => Value::Text(text.as_bytes()),
             Self::Bytes(bytes) => Value::Bytes(bytes),
         }
     }
 
-    /// Its type; `None` for [`Datum::Null`].
+    /// Its type; `None` for [`Datum::Null`]. That of a decimal says nothing of how it is stored.
     #[inline]
     #[must_use]
     pub const fn column_type(&self) -> Option<ColumnType> {
@@ -210,6 +220,7 @@ impl Datum {
             Self::I64(_) => ColumnType::I64,
             Self::U64(_) => ColumnType::U64,
             Self::Decimal { scale, .. } => ColumnType::Decimal { scale: *scale },
+            Self::F64(_) => ColumnType::F64,
             Self::Date(_) => ColumnType::Date,
             Self::Text(_) => ColumnType::Text,
             Self::Bytes(_) => ColumnType::Bytes,
@@ -226,11 +237,12 @@ impl Datum {
         match (self, to) {
             (Self::Text(text), ColumnType::Date) => calendar::parse(text).map(Self::Date),
             (Self::Text(text), ColumnType::Bytes) => Some(Self::Bytes(text.clone().into_bytes())),
+            (Self::Text(text), ColumnType::F64) => text.parse().ok().map(|it| Self::F64(Float(it))),
             (Self::Text(text), to) if to.is_number() => Self::parse_decimal(text)?.cast(to),
             (_, to) => {
                 let (unscaled, scale) = self.value().as_decimal()?;
                 let to_scale = match to {
-                    ColumnType::Decimal { scale } => scale,
+                    ColumnType::Decimal { scale } | ColumnType::LongDecimal { scale } => scale,
                     ColumnType::I64 | ColumnType::U64 => 0,
                     _ => return None,
                 };
@@ -329,7 +341,9 @@ macro_rules! datum_from {
         }
     )*};
 }
-datum_from!(bool => Bool, i32 => I64, i64 => I64, u64 => U64, &str => Text, String => Text);
+datum_from!(
+    bool => Bool, i32 => I64, i64 => I64, u64 => U64, f64 => F64, &str => Text, String => Text
+);
 
 impl fmt::Display for Value<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -347,6 +361,7 @@ impl fmt::Display for Value<'_> {
                 let sign = if unscaled < 0 { "-" } else { "" };
                 write!(f, "{sign}{whole}.{fraction}")
             }
+            Self::F64(number) => number.fmt(f),
             Self::Date(days) => {
                 let (year, month, day) = calendar::date_of(days);
                 write!(f, "{year:04}-{month:02}-{day:02}")
@@ -425,6 +440,12 @@ mod tests {
         let date = Datum::Text("1995-03-15".to_owned()).cast(ColumnType::Date);
         assert_eq!(date.unwrap().to_string(), "1995-03-15");
         assert_eq!(Datum::Bool(true).cast(ColumnType::I64), None);
+        let long = ColumnType::LongDecimal { scale: 2 };
+        assert_eq!(short.cast(long), short.cast(two));
+        let float = |text: &str| Datum::from(text).cast(ColumnType::F64);
+        assert_eq!(float("-1.5"), Some(Datum::from(-1.5)));
+        assert_eq!(float("NaN").unwrap().to_string(), "NaN");
+        assert_eq!((float("x"), short.cast(ColumnType::F64)), (None, None));
         assert_eq!(Datum::Null.cast(ColumnType::I64), Some(Datum::Null));
     }
 }

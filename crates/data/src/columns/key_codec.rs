@@ -7,10 +7,10 @@
 //!
 //! So a typed table can be described by a schema, and a loaded table opens with typed keys.
 
-use super::{ColumnType, Datum, Schema, Value};
+use super::{ColumnType, Datum, Float, NullOrder, Schema, Value};
 use crate::debug_as_sentence;
-pub use crate::key::encoding::VALUE_MARK;
 use crate::key::encoding::{FixedKey, put_escaped, put_mark, take_escaped, take_fixed, take_mark};
+pub use crate::key::encoding::{LAST_NULL_MARK, VALUE_MARK};
 
 debug_as_sentence!(EncodeError);
 
@@ -50,18 +50,33 @@ pub enum EncodeError {
     },
 }
 
-/// Adds one column to a key. `alone`: it is the key's only column.
+/// Adds one column to a key. `nulls`: where missing values come, if the column is nullable. `alone`:
+/// it is the key's only column. The value has the column's type, or is missing where it may be.
+///
+/// In a key, -0 is stored as 0, and every NaN as one: they are equal.
 #[inline]
-pub fn encode_column(value: Value<'_>, nullable: bool, alone: bool, into: &mut Vec<u8>) {
-    if nullable {
-        put_mark(!value.is_null(), into);
+pub fn encode_column(
+    value: Value<'_>,
+    column_type: ColumnType,
+    nulls: Option<NullOrder>,
+    alone: bool,
+    into: &mut Vec<u8>,
+) {
+    match nulls {
+        Some(NullOrder::Last) if value.is_null() => into.push(LAST_NULL_MARK),
+        Some(_) => put_mark(!value.is_null(), into),
+        None => {}
     }
     match value {
         Value::Null => {}
         Value::Bool(value) => into.extend_from_slice(&value.to_key()),
         Value::U64(value) => into.extend_from_slice(&value.to_key()),
         Value::I64(value) => into.extend_from_slice(&value.to_key()),
-        Value::Decimal { unscaled, .. } => into.extend_from_slice(&(unscaled as i64).to_key()),
+        Value::Decimal { unscaled, .. } => match column_type {
+            ColumnType::LongDecimal { .. } => into.extend_from_slice(&unscaled.to_key()),
+            _ => into.extend_from_slice(&(unscaled as i64).to_key()),
+        },
+        Value::F64(value) => into.extend_from_slice(&Float(value).to_ordered_bits().to_key()),
         Value::Date(days) => into.extend_from_slice(&days.to_key()),
         Value::Text(bytes) | Value::Bytes(bytes) if alone => into.extend_from_slice(bytes),
         Value::Text(bytes) | Value::Bytes(bytes) => put_escaped(bytes, into),
@@ -82,8 +97,10 @@ pub fn checked(schema: &Schema, column: usize, value: &Datum) -> Result<Datum, E
             Err(EncodeError::MissingValue { column })
         };
     }
-    let fits = |value: &Datum| match value {
-        Datum::Decimal { unscaled, .. } => i64::try_from(*unscaled).is_ok(),
+    let fits = |value: &Datum| match (value, column.column_type) {
+        (Datum::Decimal { unscaled, .. }, ColumnType::Decimal { .. }) => {
+            i64::try_from(*unscaled).is_ok()
+        }
         _ => true,
     };
     let cast = value.cast(column.column_type).filter(fits);
@@ -112,7 +129,8 @@ pub fn encode_prefix(schema: &Schema, values: &[Datum]) -> Result<Vec<u8>, Encod
         let value = checked(schema, *column, value)?;
         encode_column(
             value.value(),
-            schema.columns()[*column].nullable,
+            schema.columns()[*column].column_type,
+            schema.nulls(*column),
             alone,
             &mut bytes,
         );
@@ -135,17 +153,18 @@ pub fn encode(schema: &Schema, row: &[Datum]) -> Result<Vec<u8>, EncodeError> {
     encode_prefix(schema, &values)
 }
 
-/// Takes one column off the front of a key. Escaped text that contains zeros is decoded into
-/// `scratch`. `None` if the bytes are no such column.
+/// Takes one column off the front of a key, written by [`encode_column`] with the same type, nulls
+/// and `alone`. Escaped text that contains zeros is decoded into `scratch`. `None` if the bytes are no
+/// such column.
 #[inline]
-pub(super) fn take_column<'a>(
+pub fn take_column<'a>(
     bytes: &mut &'a [u8],
     column_type: ColumnType,
-    nullable: bool,
+    nulls: Option<NullOrder>,
     alone: bool,
     scratch: &'a mut Vec<u8>,
 ) -> Option<Value<'a>> {
-    if nullable && !take_mark(bytes)? {
+    if !take_value_mark(bytes, nulls)? {
         return Some(Value::Null);
     }
     Some(match column_type {
@@ -156,10 +175,29 @@ pub(super) fn take_column<'a>(
             unscaled: i128::from(take_fixed::<i64, _>(bytes)?),
             scale,
         },
+        ColumnType::LongDecimal { scale } => Value::Decimal {
+            unscaled: take_fixed(bytes)?,
+            scale,
+        },
+        ColumnType::F64 => Value::F64(Float::from_ordered_bits(take_fixed(bytes)?).0),
         ColumnType::Date => Value::Date(take_fixed(bytes)?),
         ColumnType::Text => Value::Text(take_text(bytes, alone, scratch)?),
         ColumnType::Bytes => Value::Bytes(take_text(bytes, alone, scratch)?),
     })
+}
+
+/// Takes the byte before a value that may be missing, if there is one: whether there is a value.
+#[inline]
+fn take_value_mark(bytes: &mut &[u8], nulls: Option<NullOrder>) -> Option<bool> {
+    match nulls {
+        None => Some(true),
+        Some(NullOrder::First) => take_mark(bytes),
+        Some(NullOrder::Last) => match take_fixed::<u8, _>(bytes)? {
+            VALUE_MARK => Some(true),
+            LAST_NULL_MARK => Some(false),
+            _ => None,
+        },
+    }
 }
 
 #[inline]
@@ -170,15 +208,15 @@ fn take_text<'a>(bytes: &mut &'a [u8], alone: bool, scratch: &'a mut Vec<u8>) ->
     Some(take_escaped(bytes)?.text_in(scratch))
 }
 
-/// Skips one column at the front of a key.
+/// Skips one column at the front of a key. See [`take_column`].
 #[inline]
-pub(super) fn skip_column(
+pub fn skip_column(
     bytes: &mut &[u8],
     column_type: ColumnType,
-    nullable: bool,
+    nulls: Option<NullOrder>,
     alone: bool,
 ) -> Option<()> {
-    if nullable && !take_mark(bytes)? {
+    if !take_value_mark(bytes, nulls)? {
         return Some(());
     }
     if let Some(length) = column_type.fixed_bytes() {
@@ -203,7 +241,7 @@ pub fn decode(schema: &Schema, mut bytes: &[u8]) -> Option<Vec<Datum>> {
         let value = take_column(
             &mut rest,
             column.column_type,
-            column.nullable,
+            schema.nulls(*at),
             alone,
             &mut scratch,
         )?;

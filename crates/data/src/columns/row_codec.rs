@@ -63,7 +63,9 @@ pub fn encode_into(schema: &Schema, row: &[Datum], into: &mut Vec<u8>) -> Result
         }
         match place {
             ColumnPlace::Key(_) => {}
-            ColumnPlace::Fixed(byte) => put_fixed(value.value(), &mut into[byte..]),
+            ColumnPlace::Fixed(byte) => {
+                put_fixed(value.value(), column.column_type, &mut into[byte..]);
+            }
             ColumnPlace::Variable(_) => {
                 total += value.value().as_bytes().map_or(0, <[u8]>::len);
                 variable.push((at, total));
@@ -87,13 +89,17 @@ pub fn encode_into(schema: &Schema, row: &[Datum], into: &mut Vec<u8>) -> Result
 }
 
 #[inline]
-fn put_fixed(value: Value<'_>, into: &mut [u8]) {
+fn put_fixed(value: Value<'_>, column_type: ColumnType, into: &mut [u8]) {
     let mut put = |bytes: &[u8]| into[..bytes.len()].copy_from_slice(bytes);
     match value {
         Value::Bool(value) => put(&[u8::from(value)]),
         Value::I64(value) => put(&value.to_le_bytes()),
         Value::U64(value) => put(&value.to_le_bytes()),
-        Value::Decimal { unscaled, .. } => put(&(unscaled as i64).to_le_bytes()),
+        Value::Decimal { unscaled, .. } => match column_type {
+            ColumnType::LongDecimal { .. } => put(&unscaled.to_le_bytes()),
+            _ => put(&(unscaled as i64).to_le_bytes()),
+        },
+        Value::F64(number) => put(&number.to_le_bytes()),
         Value::Date(days) => put(&days.to_le_bytes()),
         Value::Null | Value::Text(_) | Value::Bytes(_) => {}
     }
@@ -145,17 +151,12 @@ fn key_column<'a>(
     let alone = schema.key().len() == 1;
     let mut rest = key;
     for at in &schema.key()[..position] {
-        let before = &schema.columns()[*at];
-        skip_column(&mut rest, before.column_type, before.nullable, alone)?;
+        let before = schema.columns()[*at].column_type;
+        skip_column(&mut rest, before, schema.nulls(*at), alone)?;
     }
-    let column = &schema.columns()[schema.key()[position]];
-    take_column(
-        &mut rest,
-        column.column_type,
-        column.nullable,
-        alone,
-        scratch,
-    )
+    let at = schema.key()[position];
+    let column_type = schema.columns()[at].column_type;
+    take_column(&mut rest, column_type, schema.nulls(at), alone, scratch)
 }
 
 #[inline]
@@ -172,6 +173,11 @@ fn fixed(column_type: ColumnType, bytes: &[u8]) -> Option<Value<'_>> {
             unscaled: i128::from(i64::from_le_bytes(*bytes.first_chunk()?)),
             scale,
         },
+        ColumnType::LongDecimal { scale } => Value::Decimal {
+            unscaled: i128::from_le_bytes(*bytes.first_chunk()?),
+            scale,
+        },
+        ColumnType::F64 => Value::F64(f64::from_le_bytes(*bytes.first_chunk()?)),
         ColumnType::Date => Value::Date(i32::from_le_bytes(*bytes.first_chunk()?)),
         ColumnType::Text | ColumnType::Bytes => return None,
     })
@@ -221,6 +227,8 @@ mod tests {
             Column::new("comment", ColumnType::Text).nullable(),
             Column::new("paid", ColumnType::Bool),
             Column::new("raw", ColumnType::Bytes),
+            Column::new("weight", ColumnType::F64),
+            Column::new("total", ColumnType::LongDecimal { scale: 10 }).nullable(),
         ];
         Schema::new(columns, &["day", "name"]).unwrap()
     }
@@ -234,7 +242,29 @@ mod tests {
             comment,
             Datum::Bool(true),
             Datum::Bytes(vec![0, 255]),
+            Datum::from(-0.5),
+            Datum::Decimal {
+                unscaled: -(1 << 100),
+                scale: 10,
+            },
         ]
+    }
+
+    #[test]
+    fn rows_keep_the_bits_of_floats() {
+        let columns = vec![
+            Column::new("id", ColumnType::I64),
+            Column::new("number", ColumnType::F64),
+        ];
+        let schema = Schema::new(columns, &["id"]).unwrap();
+        for number in [-0.0, f64::from_bits(f64::NAN.to_bits() ^ 5), f64::MIN] {
+            let bytes = encode(&schema, &[Datum::I64(1), Datum::from(number)]).unwrap();
+            let mut scratch = Vec::new();
+            let read = column(&schema, 1, b"", &bytes, &mut scratch);
+            let is_same =
+                |found| matches!(found, Value::F64(it) if it.to_bits() == number.to_bits());
+            assert!(read.is_some_and(is_same), "{number}");
+        }
     }
 
     #[test]

@@ -39,6 +39,17 @@ impl Column {
     }
 }
 
+/// Where missing values come in the order of a key.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum NullOrder {
+    /// Before all values. [`Value`](super::Value) and [`Datum`](super::Datum) compare so.
+    #[default]
+    First,
+    /// After all values, as PostgreSQL orders them.
+    Last,
+}
+
 /// The place of a column in the stored bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ColumnPlace {
@@ -58,11 +69,13 @@ pub enum ColumnPlace {
 ///                { "name": "price", "type": { "decimal": { "scale": 2 } } } ],
 ///   "key": [ "id" ] }
 /// ```
+/// `"nulls": "last"` is the other [`NullOrder`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "SchemaFile", into = "SchemaFile")]
 pub struct Schema {
     columns: Vec<Column>,
     key: Vec<usize>,
+    null_order: NullOrder,
     places: Vec<ColumnPlace>,
     /// The number of each column's bit in a row's null bits.
     null_bits: Vec<Option<usize>>,
@@ -75,6 +88,13 @@ pub struct Schema {
 struct SchemaFile {
     columns: Vec<Column>,
     key: Vec<String>,
+    #[serde(default, skip_serializing_if = "is_first")]
+    nulls: NullOrder,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it so")]
+fn is_first(nulls: &NullOrder) -> bool {
+    *nulls == NullOrder::First
 }
 
 debug_as_sentence!(SchemaError);
@@ -125,7 +145,7 @@ impl Schema {
                 let name = column.name.clone();
                 return Err(SchemaError::DuplicateColumn { name });
             }
-            if let ColumnType::Decimal { scale } = column.column_type
+            if let Some(scale) = column.column_type.scale()
                 && scale > SCALE_MAX
             {
                 let name = column.name.clone();
@@ -179,6 +199,7 @@ impl Schema {
         Self {
             columns,
             key,
+            null_order: NullOrder::First,
             places,
             null_bits,
             fixed_end,
@@ -209,7 +230,32 @@ impl Schema {
         }
         let key: Vec<String> = columns.iter().map(|column| column.name.clone()).collect();
         let key: Vec<&str> = key.iter().map(String::as_str).collect();
-        Self::new(columns, &key)
+        let index = Self::new(columns, &key)?;
+        Ok(index.with_null_order(self.null_order))
+    }
+
+    /// The same columns with missing values in this place of the key's order. Rows that were stored
+    /// under another order are not found.
+    #[must_use]
+    pub fn with_null_order(self, null_order: NullOrder) -> Self {
+        Self { null_order, ..self }
+    }
+
+    /// Where missing values come in the order of the key.
+    #[inline]
+    #[must_use]
+    pub fn null_order(&self) -> NullOrder {
+        self.null_order
+    }
+
+    /// The same for one column: `None` if it is not nullable.
+    ///
+    /// # Panics
+    /// If there is no column of this number.
+    #[inline]
+    #[must_use]
+    pub fn nulls(&self, column: usize) -> Option<NullOrder> {
+        self.columns[column].nullable.then_some(self.null_order)
     }
 
     /// All columns, in their order.
@@ -273,7 +319,8 @@ impl TryFrom<SchemaFile> for Schema {
 
     fn try_from(file: SchemaFile) -> Result<Self, SchemaError> {
         let key: Vec<&str> = file.key.iter().map(String::as_str).collect();
-        Self::new(file.columns, &key)
+        let schema = Self::new(file.columns, &key)?;
+        Ok(schema.with_null_order(file.nulls))
     }
 }
 
@@ -282,6 +329,7 @@ impl From<Schema> for SchemaFile {
         let name = |at: &usize| schema.columns[*at].name.clone();
         Self {
             key: schema.key.iter().map(name).collect(),
+            nulls: schema.null_order,
             columns: schema.columns,
         }
     }
@@ -330,6 +378,15 @@ mod tests {
     fn a_schema_comes_back_from_json() {
         let text = serde_json::to_string(&customer()).unwrap();
         assert_eq!(serde_json::from_str::<Schema>(&text).unwrap(), customer());
+        assert!(!text.contains("nulls"), "as before there were two orders");
+        let last = customer().with_null_order(NullOrder::Last);
+        let last_text = serde_json::to_string(&last).unwrap();
+        assert!(last_text.contains(r#""nulls":"last""#), "{last_text}");
+        assert_eq!(serde_json::from_str::<Schema>(&last_text).unwrap(), last);
+        assert_eq!(
+            last.index(&["balance"]).unwrap().null_order(),
+            NullOrder::Last
+        );
         let wrong = text.replace("[\"id\"]", "[\"nothing\"]");
         let error = serde_json::from_str::<Schema>(&wrong).unwrap_err();
         assert!(error.to_string().contains("`nothing`"), "{error}");

@@ -18,6 +18,9 @@
 //! | `[u8; N]`, UUIDs | | the bytes | the same |
 //! | text, bytes | text, bytes | the bytes | the bytes with 0 as 0 255, then 0 1 |
 //! | `Option` | nullable | 0 for no value; 1, then the value | 0; 1, then the component |
+//! | | nullable, [nulls last](crate::columns::NullOrder) | 2 for no value; 1, then the value | 2; 1, then the component |
+//! | | f64 | its [ordered bits](crate::columns::Float::to_ordered_bits), big-endian | the same |
+//! | as `i128`: the digits | long decimal | | |
 //! | tuples | several columns | the components | the same |
 //! | derived structs of one field | | the field | the field's component |
 //! | other derived structs | several columns | the components | the same |
@@ -118,6 +121,10 @@ pub(crate) fn take_fixed<K: FixedKey<N>, const N: usize>(bytes: &mut &[u8]) -> O
 /// The byte before a value that may be missing, where there is one: all values come after it, and
 /// nothing else.
 pub const VALUE_MARK: u8 = 1;
+
+/// The byte in place of a missing value that comes after all values: only in keys of columns
+/// ([`NullOrder::Last`](crate::columns::NullOrder::Last)).
+pub const LAST_NULL_MARK: u8 = 2;
 
 /// Adds the byte before a value that may be missing.
 #[inline]

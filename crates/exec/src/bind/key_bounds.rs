@@ -9,7 +9,7 @@ use std::cmp::Ordering;
 use std::ops::Bound;
 
 use namiki_data::columns::key_codec::{self, EncodeError};
-use namiki_data::columns::{Datum, Schema};
+use namiki_data::columns::{Datum, NullOrder, Schema};
 
 use crate::plan::KeyRange;
 
@@ -43,13 +43,22 @@ impl KeyBounds {
         }
         let mut bounds = Self::beginning_with(schema, &range.equal)?;
         let next = schema.key().get(range.equal.len());
-        if (to.is_some() || below.is_some())
-            && next.is_some_and(|at| schema.columns()[*at].nullable)
-        {
-            // Missing values come first, and are not below anything.
-            let mut first_value = key_codec::encode_prefix(schema, &range.equal)?;
-            first_value.push(key_codec::VALUE_MARK);
-            bounds.tighten_lower(Bound::Included(first_value));
+        let marked = |mark: u8| -> Result<Vec<u8>, EncodeError> {
+            let mut bytes = key_codec::encode_prefix(schema, &range.equal)?;
+            bytes.push(mark);
+            Ok(bytes)
+        };
+        // Missing values come first or last, and are neither below nor above anything.
+        match next.and_then(|at| schema.nulls(*at)) {
+            Some(NullOrder::First) if to.is_some() || below.is_some() => {
+                let first_value = marked(key_codec::VALUE_MARK)?;
+                bounds.tighten_lower(Bound::Included(first_value));
+            }
+            Some(NullOrder::Last) if from.is_some() || above.is_some() => {
+                let first_missing = marked(key_codec::LAST_NULL_MARK)?;
+                bounds.tighten_upper(Bound::Excluded(first_missing));
+            }
+            _ => {}
         }
         if let Some(from) = from {
             bounds.tighten_lower(Bound::Included(from.bytes));

@@ -107,7 +107,7 @@ impl<'t> Binder<'t> {
             });
         }
         self.columns.push(ColumnInfo {
-            column_type,
+            column_type: column_type.of_values(),
             nullable,
         });
         Ok(self.columns.len() - 1)
@@ -202,7 +202,8 @@ impl<'t> Binder<'t> {
         let mut lookup = Vec::with_capacity(join.lookup.len());
         for (expr, at) in join.lookup.iter().zip(schema.key()) {
             let typed = bind(expr, &fields, &self.columns)?;
-            lookup.push(cast_to(expr, typed, schema.columns()[*at].column_type)?);
+            let own = schema.columns()[*at].column_type.of_values();
+            lookup.push(cast_to(expr, typed, own)?);
         }
         fields = in_order(fields, inner, join.table_first);
         let filter = self.condition(join.filter.as_ref(), &fields)?;
@@ -364,9 +365,8 @@ fn result_of(
         return Ok((own, true));
     }
     let scale = match own {
-        ColumnType::Decimal { scale } => scale,
         ColumnType::I64 | ColumnType::U64 => 0,
-        _ => return Err(wrong("a number")),
+        own => own.scale().ok_or_else(|| wrong("a number"))?,
     };
     let more = if call.function == AggregateFunction::Avg {
         6
@@ -429,13 +429,7 @@ fn same_type(
             right: TypeName(Some(b)),
         });
     }
-    let scale = |of| {
-        if let ColumnType::Decimal { scale } = of {
-            scale
-        } else {
-            0
-        }
-    };
+    let scale = |of: ColumnType| of.scale().unwrap_or_default();
     let to = ColumnType::Decimal {
         scale: scale(a).max(scale(b)),
     };

@@ -17,9 +17,9 @@ use super::json_text::{self, Json, JsonValue, PlanTextError, TextProblem, Wrong}
 
 const ARITHMETIC: [Arithmetic; 3] = [Arithmetic::Add, Arithmetic::Subtract, Arithmetic::Multiply];
 
-const LITERALS: &str = "a literal is a number, true, false, null, or an object with one of `text`, `date`, `decimal`, `u64`, `hex`";
+const LITERALS: &str = "a literal is a number, true, false, null, or an object with one of `text`, `date`, `decimal`, `f64`, `u64`, `hex`";
 
-/// Reads a literal: a number, true, false, null, or `{"text"|"date"|"decimal"|"u64"|"hex": "…"}`.
+/// Reads a literal: a number, true, false, null, or `{"text"|"date"|"decimal"|"f64"|"u64"|"hex": "…"}`.
 pub(super) fn datum_from_json(json: Json) -> Result<Datum, Wrong> {
     let at = json.at;
     match json.value {
@@ -64,6 +64,11 @@ fn typed_literal(name: &str, of: Json) -> Result<Datum, Wrong> {
             .ok_or_else(|| wrong(format!("`{text}` is no date; write it as 1995-03-15"))),
         ("decimal", JsonValue::Text(text)) => Datum::parse_decimal(text)
             .ok_or_else(|| wrong(format!("`{text}` is no decimal number; write it as -12.50"))),
+        ("f64", JsonValue::Text(text)) => text.parse::<f64>().map(Datum::from).map_err(|_| {
+            wrong(format!(
+                "`{text}` is no floating-point number; write it as 1.5e3"
+            ))
+        }),
         ("u64", JsonValue::Number(number)) => number
             .parse()
             .map(Datum::U64)
@@ -97,6 +102,7 @@ fn datum_to_json(value: &Datum) -> Value {
         Datum::I64(value) => json!(value),
         Datum::U64(value) => json!({ "u64": value }),
         Datum::Decimal { .. } => json!({ "decimal": value.to_string() }),
+        Datum::F64(_) => json!({ "f64": value.to_string() }),
         Datum::Date(_) => json!({ "date": value.to_string() }),
         Datum::Text(text) => json!({ "text": text }),
         Datum::Bytes(_) => json!({ "hex": value.to_string() }),

@@ -210,6 +210,7 @@ fn as_word(value: &Datum) -> Option<(bool, u64)> {
         Datum::I64(value) => (true, *value as u64),
         Datum::Date(days) => (true, i64::from(*days) as u64),
         Datum::U64(value) => (false, *value),
+        Datum::F64(number) => (false, number.to_ordered_bits()),
         Datum::Bool(value) => (false, u64::from(*value)),
         _ => return None,
     })

@@ -1,6 +1,6 @@
 //! The place and the form of a column in a row's words.
 
-use namiki_data::columns::{ColumnType, Value};
+use namiki_data::columns::{ColumnType, Float, Value};
 
 use super::{Row, RowRef};
 
@@ -12,6 +12,8 @@ pub(crate) enum Form {
     U64,
     /// Two words, the low one first.
     Decimal(u8),
+    /// Its ordered bits: equal numbers are equal words, in their order.
+    F64,
     Date,
     /// One word: the first byte in the heap in the low half, the number of bytes in the high half.
     Text,
@@ -34,7 +36,10 @@ impl Slot {
             ColumnType::Bool => Form::Bool,
             ColumnType::I64 => Form::I64,
             ColumnType::U64 => Form::U64,
-            ColumnType::Decimal { scale } => Form::Decimal(scale),
+            ColumnType::Decimal { scale } | ColumnType::LongDecimal { scale } => {
+                Form::Decimal(scale)
+            }
+            ColumnType::F64 => Form::F64,
             ColumnType::Date => Form::Date,
             ColumnType::Text => Form::Text,
             ColumnType::Bytes => Form::Bytes,
@@ -60,6 +65,7 @@ impl Slot {
             Form::I64 => ColumnType::I64,
             Form::U64 => ColumnType::U64,
             Form::Decimal(scale) => ColumnType::Decimal { scale },
+            Form::F64 => ColumnType::F64,
             Form::Date => ColumnType::Date,
             Form::Text => ColumnType::Text,
             Form::Bytes => ColumnType::Bytes,
@@ -102,6 +108,7 @@ impl Slot {
                 unscaled: (u128::from(row.words[at + 1]) << 64 | u128::from(word)) as i128,
                 scale,
             },
+            Form::F64 => Value::F64(Float::from_ordered_bits(word).0),
             Form::Date => Value::Date(word as i32),
             Form::Text => Value::Text(bytes_of(word, row.heap)),
             Form::Bytes => Value::Bytes(bytes_of(word, row.heap)),
@@ -123,6 +130,7 @@ impl Slot {
             (Form::Bool, Value::Bool(value)) => u64::from(value),
             (Form::I64, Value::I64(value)) => value as u64,
             (Form::U64, Value::U64(value)) => value,
+            (Form::F64, Value::F64(number)) => Float(number).to_ordered_bits(),
             (Form::Date, Value::Date(days)) => days as u64,
             (
                 Form::Decimal(scale),
@@ -178,6 +186,9 @@ mod tests {
             (ColumnType::I64, Value::I64(i64::MIN)),
             (ColumnType::U64, Value::U64(u64::MAX)),
             (ColumnType::Decimal { scale: 2 }, decimal),
+            (ColumnType::LongDecimal { scale: 2 }, decimal),
+            (ColumnType::F64, Value::F64(-0.5)),
+            (ColumnType::F64, Value::F64(f64::NAN)),
             (ColumnType::Date, Value::Date(-5)),
             (ColumnType::Text, Value::Text(b"text")),
             (ColumnType::Bytes, Value::Bytes(b"")),

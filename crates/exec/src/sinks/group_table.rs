@@ -1,6 +1,6 @@
 //! A hash table from the values of some columns to a number: the ordinal of their group.
 
-use namiki_data::columns::Value;
+use namiki_data::columns::{Float, Value};
 use namiki_platform::hash::hash_of;
 
 use crate::row::{RowRef, RowStore, Slot};
@@ -103,6 +103,7 @@ pub(super) fn hash_row(row: RowRef<'_>, slots: &[Slot]) -> u64 {
         Value::Bool(value) => hash_word(hash, u64::from(value)),
         Value::I64(value) => hash_word(hash, value as u64),
         Value::U64(value) => hash_word(hash, value),
+        Value::F64(number) => hash_word(hash, Float(number).to_ordered_bits()),
         Value::Date(days) => hash_word(hash, i64::from(days) as u64),
         Value::Decimal { unscaled, .. } => {
             hash_word(hash_word(hash, unscaled as u64), (unscaled >> 64) as u64)

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use namiki_data::columns::{Datum, Schema, Value};
+use namiki_data::columns::{Datum, Float, Schema, Value};
 use namiki_platform::seeded_random::Random;
 
 use super::distinct::DistinctCounter;
@@ -98,6 +98,9 @@ fn distinct_bytes(value: Value<'_>, into: &mut Vec<u8>) {
         Value::I64(value) => into.extend_from_slice(&value.to_le_bytes()),
         Value::U64(value) => into.extend_from_slice(&value.to_le_bytes()),
         Value::Decimal { unscaled, .. } => into.extend_from_slice(&unscaled.to_le_bytes()),
+        Value::F64(number) => {
+            into.extend_from_slice(&Float(number).to_ordered_bits().to_le_bytes());
+        }
         Value::Date(days) => into.extend_from_slice(&days.to_le_bytes()),
         Value::Text(bytes) | Value::Bytes(bytes) => into.extend_from_slice(bytes),
     }

@@ -109,6 +109,7 @@ fn number(value: &Datum) -> Option<f64> {
     Some(match value {
         Datum::Null => return None,
         Datum::Bool(value) => f64::from(*value),
+        Datum::F64(number) => Some(number.0).filter(|it| it.is_finite())?,
         Datum::Date(days) => f64::from(*days),
         Datum::Text(text) => first_bytes(text.as_bytes()),
         Datum::Bytes(bytes) => first_bytes(bytes),

@@ -44,12 +44,13 @@ use crate::commit::commit_path::log_record::{CommitRecord, Values};
 use crate::commit::engine::{Engine, GroupLocks, publish};
 use crate::commit::epoch::{Count, SlotId};
 use crate::commit::held_resources::HeldResources;
-use crate::concurrency::cc::{CcProtocol, Checks};
+use crate::concurrency::cc::{Busy, CcProtocol, Checks, ObservedVersion};
 use crate::concurrency::contention::policy::{
     COMMIT_LOCK_BACKOFF, COMMIT_LOCK_ROUNDS, COMMIT_LOCK_SPINS,
 };
 use crate::concurrency::lock::LockMode;
 use crate::error::{Conflict, Error};
+use crate::storage::record::VALUE_BYTES_MAX;
 use crate::table::raw_table::RawTable;
 
 /// When locks are released: a type parameter of the commit path.
@@ -121,12 +122,12 @@ pub(crate) fn commit<P: CcProtocol, R: Release, C: Checks>(
     if held.locks.is_empty() && held.retry.yields_to(&engine.priority) {
         wait_for_priority(engine, stream)?;
     }
-    // A long record is encoded before the writes are locked. Increments are evaluated under the
+    // A long record is encoded before the writes are locked. Late changes are evaluated under the
     // locks.
-    let has_adds = access_set.has_adds();
+    let has_late = access_set.has_late();
     access_set.sort_writes();
     let mut record = match stream {
-        Some(stream) if !has_adds => Some(prepare(engine, stream, access_set, held)?),
+        Some(stream) if !has_late => Some(prepare(engine, stream, access_set, held)?),
         _ => None,
     };
     lock_writes::<P, C>(engine, stream, slot, access_set, held)?;
@@ -135,10 +136,14 @@ pub(crate) fn commit<P: CcProtocol, R: Release, C: Checks>(
     if !P::LOCKS_READS && C::VALIDATE_READS && own_reads_are_stale(guard.access_set) {
         return Err(Error::Conflict(Conflict::ReadChanged));
     }
-    if has_adds {
-        apply_increments(engine, guard.access_set)?;
+    if has_late {
+        if C::CHECK_PRESENCE {
+            confirm_presences::<P>(engine, guard.access_set)?;
+        }
+        let bytes_max = value_bytes_max(stream);
+        evaluate_late_changes(engine, guard.access_set, bytes_max)?;
         record = (stream.map(|it| prepare(engine, it, guard.access_set, held))).transpose()?;
-        // The increments have read their keys.
+        // The late changes have read their keys.
         is_independent = R::BY_EPOCH && engine.has_read_durably(guard.access_set);
     }
     let (epoch, stamp) = guard.register();
@@ -159,6 +164,9 @@ pub(crate) fn commit<P: CcProtocol, R: Release, C: Checks>(
     };
     let access_set = &*guard.access_set;
     let appended = record.append(stream, entry, (stamp, epoch), access_set, |group| {
+        if R::BY_EPOCH {
+            access_set.note_presence_changes(epoch);
+        }
         guard.hand_over();
         install(engine, access_set, held, stamp, values);
         if R::EARLY {
@@ -420,12 +428,53 @@ fn require_current<C: Checks>(write: &mut Write) -> Result<(), Error> {
     Ok(())
 }
 
-/// Evaluates the increments, under the locks of their records: other increments of the same record
+/// The longest value that the log of a stream, or a record, can hold.
+fn value_bytes_max(stream: Option<&Stream<GroupLocks>>) -> usize {
+    let of_log = stream.map_or(usize::MAX, Stream::payload_bytes_max);
+    of_log.min(VALUE_BYTES_MAX)
+}
+
+/// Reads the records that have to have a value, whichever it is. Those that are written are locked, and stay as they are;
+/// the others are validated with all reads.
+fn confirm_presences<P: CcProtocol>(
+    engine: &Engine,
+    access_set: &mut AccessSet,
+) -> Result<(), Error> {
+    let mut value = Vec::new();
+    for at in 0..access_set.presence_count() {
+        let (record, raw_table) = access_set.presence(at);
+        let is_locked = access_set.writes_sorted(record).is_some();
+        let seen = if is_locked {
+            let creation = record.creation();
+            ObservedVersion {
+                creation,
+                absent: record.is_absent(),
+                from: creation,
+                until: creation,
+            }
+        } else {
+            P::read(record, &mut value).map_err(|Busy| Error::Conflict(Conflict::ReadLocked))?
+        };
+        if seen.absent {
+            return Err(Error::Conflict(Conflict::ReadChanged));
+        }
+        // After the version.
+        let is_known_durable = engine.has_durable_presence(raw_table);
+        access_set.read_presence(record, seen, is_locked, is_known_durable);
+    }
+    Ok(())
+}
+
+/// Evaluates the late changes, under the locks of their records: other late changes of the same record
 /// wait for the lock, and the transaction has no read that could be stale.
-fn apply_increments(engine: &Engine, access_set: &mut AccessSet) -> Result<(), Error> {
+fn evaluate_late_changes(
+    engine: &Engine,
+    access_set: &mut AccessSet,
+    bytes_max: usize,
+) -> Result<(), Error> {
     let mut value = Vec::new();
     for at in 0..access_set.writes.len() {
-        if !access_set.adds_at(at) {
+        if !access_set.is_late_at(at) {
             continue;
         }
         let (record, table) = (access_set.writes[at].record, access_set.writes[at].table);
@@ -434,8 +483,8 @@ fn apply_increments(engine: &Engine, access_set: &mut AccessSet) -> Result<(), E
         };
         access_set.has_read_locked(record, present);
         access_set
-            .apply_increment(at, (!present.absent).then_some(&value[..]))
-            .map_err(|error| engine.not_added(table, error))?;
+            .evaluate(at, (!present.absent).then_some(&value[..]), bytes_max)
+            .map_err(|error| engine.not_evaluated(table, error))?;
     }
     Ok(())
 }

@@ -11,6 +11,8 @@ use namiki_platform::{Epoch, Stamp};
 
 use crate::commit::access_set::AccessSet;
 use crate::commit::engine::{Engine, GroupLocks};
+use crate::protocol_spec::LockRelease;
+use crate::table::raw_table::RawTable;
 
 impl Engine {
     /// Whether a transaction is independent: all versions that it has read are hardened. Its frame
@@ -23,6 +25,19 @@ impl Engine {
         };
         let is_below = |epoch| largest < self.epochs.floor_after(epoch);
         is_below(log.hardened_epoch()) || is_below(log.hardened_epoch_now())
+    }
+
+    /// Whether the presence of all keys in a table is durable, as far as the caller has seen it: a
+    /// key that was present when the last epoch in which keys appeared or vanished was certified has
+    /// been present since. So a row that is replaced again and again counts as durably present,
+    /// although no version of it is durable for long.
+    pub(crate) fn has_durable_presence(&self, raw_table: &RawTable) -> bool {
+        match &self.log {
+            Some(log) if self.spec.release == LockRelease::EpochEarly => {
+                raw_table.presence_epoch() <= log.certified_epoch()
+            }
+            _ => false,
+        }
     }
 
     /// The epoch for which a read-only transaction waits, if not all its reads are certified yet:
@@ -47,7 +62,11 @@ impl Engine {
     }
 }
 
-/// The latest of the versions that were read.
+/// The latest of the versions that were read, and on which the transaction depends.
 fn largest_read(access_set: &AccessSet) -> Option<Stamp> {
-    access_set.reads.iter().map(|read| read.seen.creation).max()
+    let reads = access_set.reads.iter();
+    reads
+        .filter(|read| !read.is_known_durable)
+        .map(|read| read.seen.creation)
+        .max()
 }

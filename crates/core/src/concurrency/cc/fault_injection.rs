@@ -37,6 +37,8 @@ pub trait Checks: 'static {
     /// values when [`Transaction::add`](crate::Transaction::add) is called, which is not recorded
     /// as a read: of two concurrent increments, one is lost.)
     const ADD_LOCKED: bool = true;
+    /// A row that is changed later has to be present at the commit, whatever becomes of the change.
+    const CHECK_PRESENCE: bool = true;
     /// A failed lock flushes the group and frees its locks (`tictoc-pwal` §3.2.2, first rule).
     const FLUSH_ON_FAILED_LOCK: bool = true;
     /// Waiting for a locked record while reading flushes the group and frees its locks
@@ -123,6 +125,11 @@ pub mod faults {
         /// An amount is added to the value from before the record was locked.
         AddUnlocked,
         ADD_LOCKED
+    );
+    bug!(
+        /// A row that was found to be changed later may be absent at the commit.
+        NoPresenceCheck,
+        CHECK_PRESENCE
     );
     bug!(
         /// A failed lock leaves the group's locks held.

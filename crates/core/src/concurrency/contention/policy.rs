@@ -20,6 +20,9 @@ pub(crate) const COMMIT_LOCK_ROUNDS: u32 = 16;
 /// The sleep between further rounds, of a commit that has read nothing and so never has to abort: the holder was
 /// preempted, or writes to the device.
 pub(crate) const COMMIT_LOCK_BACKOFF: Duration = Duration::from_micros(50);
+/// The longest time in which the commit of a held transaction (`api/held_session.rs`) tries its locks again: its client
+/// would have to repeat all statements.
+pub(crate) const HELD_COMMIT_WAIT_MAX: Duration = Duration::from_millis(50);
 /// Looks of a reader at a locked record without giving up the processor: most locks are held for a moment only.
 pub(crate) const READ_SPINS: u32 = 64;
 /// Looks with a yield in between, before the locked record is a conflict.

@@ -50,6 +50,16 @@ pub(crate) enum Backoff {
     Sleep(Duration),
 }
 
+/// The request for priority that a task makes before it commits next.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum PriorityRequest {
+    #[default]
+    None,
+    New,
+    /// It had priority in the attempt before.
+    Again,
+}
+
 impl Default for RetryState {
     fn default() -> Self {
         Self {
@@ -68,6 +78,11 @@ impl RetryState {
     /// An attempt ended in a conflict. Returns how many did, in a row.
     pub(crate) fn note_conflict(&mut self) -> u32 {
         self.conflicts += 1;
+        self.conflicts
+    }
+
+    /// How many attempts in a row ended in a conflict.
+    pub(crate) fn conflicts_in_a_row(&self) -> u32 {
         self.conflicts
     }
 
@@ -119,11 +134,17 @@ impl RetryState {
         self.conflicts_with_priority = 0;
     }
 
-    /// Releases the token until the next attempt of a task, which may be polled late. Returns whether it had it.
-    pub(crate) fn suspend_priority(&mut self, token: &PriorityToken) -> bool {
+    /// After a conflict of a task, which may be polled late: releases the token until the task requests it next. Returns
+    /// that request.
+    pub(crate) fn suspend_priority(&mut self, token: &PriorityToken) -> PriorityRequest {
+        let is_new = self.wants_priority(token);
         let had = self.has_priority;
         self.release_priority(token);
-        had
+        match (had, is_new) {
+            (true, _) => PriorityRequest::Again,
+            (false, true) => PriorityRequest::New,
+            (false, false) => PriorityRequest::None,
+        }
     }
 
     /// A suspended priority is granted again, or not in time.

@@ -2,7 +2,7 @@
 //! key.
 
 use namiki_data::columns::key_codec::encode_column;
-use namiki_data::columns::{Schema, Value, row_codec};
+use namiki_data::columns::{ColumnType, Schema, Value, row_codec};
 
 use crate::error::{ExecError, HexBytes};
 use crate::program::{KeyOrigin, KeyValues, Load, ReadStep};
@@ -66,13 +66,17 @@ pub(crate) fn encode_key(
     let alone = schema.key().len() == 1;
     for (at, slot) in schema.key().iter().zip(&key.slots) {
         let value = slot.get(row.as_ref());
-        let nullable = schema.columns()[*at].nullable;
-        match value {
-            Value::Null if key.origin == KeyOrigin::Equality || !nullable => return None,
-            Value::Decimal { unscaled, .. } => _ = i64::try_from(unscaled).ok()?,
+        let (column_type, nulls) = (schema.columns()[*at].column_type, schema.nulls(*at));
+        match (value, column_type) {
+            (Value::Null, _) if key.origin == KeyOrigin::Equality || nulls.is_none() => {
+                return None;
+            }
+            (Value::Decimal { unscaled, .. }, ColumnType::Decimal { .. }) => {
+                i64::try_from(unscaled).ok()?;
+            }
             _ => {}
         }
-        encode_column(value, nullable, alone, into);
+        encode_column(value, column_type, nulls, alone, into);
     }
     Some(())
 }

@@ -5,7 +5,7 @@
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-use namiki_data::columns::{Column, ColumnType, Datum, Schema};
+use namiki_data::columns::{Column, ColumnType, Datum, NullOrder, Schema};
 use namiki_exec::plan::{
     Comparison, Expr, Find, KeyRange, NestedLoopJoin, Plan, Scan, column, literal,
 };
@@ -13,7 +13,7 @@ use namiki_exec::source::{MemoryTable, Source, Table, Tables};
 use namiki_exec::{Executor, Options, edges, naive};
 use namiki_platform::disk::Disk;
 
-use crate::random_plans::tables::TYPES;
+use crate::random_plans::tables::KEY_TYPES;
 use crate::support::{in_segments, memory_disk, sorted};
 
 /// The tables of one shape of key.
@@ -30,20 +30,21 @@ const KEYS: [&[&str]; 4] = [&["v"], &["v", "n"], &["n", "v"], &["n"]];
 
 fn shape(
     column_type: ColumnType,
-    nullable: bool,
+    nulls: Option<NullOrder>,
     key: &[&str],
     own: &dyn Fn(MemoryTable) -> Arc<dyn Source>,
 ) -> Shape {
     let v = Column::new("v", column_type);
-    let v = if nullable { v.nullable() } else { v };
+    let v = if nulls.is_some() { v.nullable() } else { v };
     let columns = vec![
         Column::new("n", ColumnType::U64),
         v,
         Column::new("text", ColumnType::Text),
     ];
     let schema = Schema::new(columns, key).unwrap();
+    let schema = schema.with_null_order(nulls.unwrap_or_default());
     let mut values = edges::values(column_type);
-    if nullable {
+    if nulls.is_some() {
         values.push(Datum::Null);
     }
     // The neighbours of the number in a bound, and the greatest one, which has no successor.
@@ -185,11 +186,12 @@ fn every_bound_at_every_edge_keeps_what_a_filter_keeps() {
     let paged =
         |table: MemoryTable| -> Arc<dyn Source> { Arc::new(in_segments(&disk, &dir, &table, 9)) };
     let places: [&dyn Fn(MemoryTable) -> Arc<dyn Source>; 2] = [&in_memory, &paged];
-    for column_type in TYPES {
+    for column_type in KEY_TYPES {
         let (stored, beyond) = (edges::values(column_type), edges::beyond(column_type));
-        for (key, nullable) in KEYS.into_iter().flat_map(|key| [(key, false), (key, true)]) {
+        let orders = [None, Some(NullOrder::First), Some(NullOrder::Last)];
+        for (key, nulls) in KEYS.into_iter().flat_map(|key| orders.map(|it| (key, it))) {
             for own in places {
-                let shape = shape(column_type, nullable, key, own);
+                let shape = shape(column_type, nulls, key, own);
                 for value in stored.iter().chain(&beyond) {
                     for comparison in Comparison::ALL {
                         let keep = column("v").compare(comparison, literal(value.clone()));

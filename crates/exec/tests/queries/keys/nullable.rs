@@ -4,13 +4,13 @@
 
 use std::sync::Arc;
 
-use namiki_data::columns::{Column, ColumnType, Datum, Schema};
+use namiki_data::columns::{Column, ColumnType, Datum, NullOrder, Schema};
 use namiki_exec::plan::{Expr, KeyRange, Named, NestedLoopJoin, Plan, column, literal};
 use namiki_exec::source::{MemoryTable, Source, Table, Tables};
 use namiki_exec::{Executor, Options, naive};
 use namiki_platform::disk::Disk;
 
-use crate::random_plans::tables::TYPES;
+use crate::random_plans::tables::KEY_TYPES;
 use crate::support::{in_segments, memory_disk, sorted};
 
 /// Values of each type, and a missing one.
@@ -20,10 +20,11 @@ fn values(column_type: ColumnType) -> Vec<Datum> {
         ColumnType::Bool => Datum::Bool(number > 2),
         ColumnType::I64 => Datum::I64(number - 3),
         ColumnType::U64 => Datum::U64(number as u64),
-        ColumnType::Decimal { scale } => Datum::Decimal {
+        ColumnType::Decimal { scale } | ColumnType::LongDecimal { scale } => Datum::Decimal {
             unscaled: i128::from(number - 3),
             scale,
         },
+        ColumnType::F64 => Datum::from((number - 3) as f64 / 2.0),
         ColumnType::Date => Datum::Date(number as i32 - 3),
         ColumnType::Text => ["", "\0", "a", "a\0", "ab", "b"][number as usize].into(),
         ColumnType::Bytes => {
@@ -38,6 +39,7 @@ fn values(column_type: ColumnType) -> Vec<Datum> {
 /// one over another, and a table `outer` of the values.
 fn tables(
     column_type: ColumnType,
+    nulls: NullOrder,
     place: usize,
     own: &dyn Fn(MemoryTable) -> Arc<dyn Source>,
 ) -> Tables {
@@ -63,7 +65,8 @@ fn tables(
             ]
         })
     });
-    let table = MemoryTable::new(Schema::new(columns, key).unwrap(), rows).unwrap();
+    let schema = Schema::new(columns, key).unwrap().with_null_order(nulls);
+    let table = MemoryTable::new(schema, rows).unwrap();
     let (by_value, by_group) = (
         table.index(&["value"]).unwrap(),
         table.index(&["group"]).unwrap(),
@@ -98,7 +101,9 @@ fn rows_with_missing_values_in_their_key_are_found() {
     let (sim, dir) = memory_disk();
     let disk: Arc<dyn Disk> = sim;
     let executor = Executor::new(&disk, 0).unwrap();
-    for column_type in TYPES {
+    let types = KEY_TYPES.into_iter();
+    for (column_type, nulls) in types.flat_map(|it| [(it, NullOrder::First), (it, NullOrder::Last)])
+    {
         for (place, in_memory) in [0, 1, 2]
             .into_iter()
             .flat_map(|place| [(place, true), (place, false)])
@@ -110,7 +115,7 @@ fn rows_with_missing_values_in_their_key_are_found() {
                     Arc::new(in_segments(&disk, &dir, &table, 7))
                 }
             };
-            let tables = tables(column_type, place, &own);
+            let tables = tables(column_type, nulls, place, &own);
             let rows = tables.get("t").unwrap().source.rows() as usize;
             let of_key = || match place {
                 0 | 1 => vec![column("outer.value")],
@@ -142,8 +147,9 @@ fn rows_with_missing_values_in_their_key_are_found() {
             ];
             for (plan, count) in answers {
                 for options in [Options::default(), Options::ordered()] {
-                    let said =
-                        format!("{column_type} at {place}, in memory: {in_memory}, {plan:?}");
+                    let said = format!(
+                        "{column_type} at {place}, nulls {nulls:?}, in memory: {in_memory}, {plan:?}"
+                    );
                     let answer = executor
                         .run(&plan, &tables, &options)
                         .unwrap()

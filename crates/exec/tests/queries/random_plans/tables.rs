@@ -24,6 +24,19 @@ pub(crate) const TYPES: [ColumnType; 7] = [
     ColumnType::Bytes,
 ];
 
+/// Types of keys: those of queries, and those that queries only compare, or do not tell from others.
+pub(crate) const KEY_TYPES: [ColumnType; 9] = [
+    ColumnType::I64,
+    ColumnType::U64,
+    ColumnType::Decimal { scale: 2 },
+    ColumnType::LongDecimal { scale: 2 },
+    ColumnType::F64,
+    ColumnType::Date,
+    ColumnType::Text,
+    ColumnType::Bool,
+    ColumnType::Bytes,
+];
+
 /// A column of text that may be longer than a page.
 const LONG: &str = "long";
 
@@ -53,10 +66,11 @@ pub(crate) fn datum(random: &mut Random, column_type: ColumnType) -> Datum {
         ColumnType::Bool => Datum::Bool(random.chance(0.5)),
         ColumnType::I64 => Datum::I64(small - 4),
         ColumnType::U64 => Datum::U64(small as u64),
-        ColumnType::Decimal { scale } => Datum::Decimal {
+        ColumnType::Decimal { scale } | ColumnType::LongDecimal { scale } => Datum::Decimal {
             unscaled: i128::from(small - 4) * 50,
             scale,
         },
+        ColumnType::F64 => Datum::from((small - 4) as f64 / 2.0),
         ColumnType::Date => Datum::Date(9_000 + small as i32),
         ColumnType::Text => ["", "a", "ab", "b", "\0", "a\0b", "é"][random.index(7)].into(),
         ColumnType::Bytes => {

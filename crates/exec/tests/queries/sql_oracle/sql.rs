@@ -34,7 +34,10 @@ impl Kind {
         match column_type {
             ColumnType::Bool => Self::Bool,
             ColumnType::I64 | ColumnType::U64 => Self::Whole,
-            ColumnType::Decimal { scale } => Self::Decimal(scale),
+            ColumnType::Decimal { scale } | ColumnType::LongDecimal { scale } => {
+                Self::Decimal(scale)
+            }
+            ColumnType::F64 => unreachable!("random tables have none"),
             ColumnType::Date => Self::Date,
             ColumnType::Text => Self::Text,
             ColumnType::Bytes => Self::Bytes,
@@ -113,6 +116,8 @@ fn sql_type(column_type: ColumnType) -> String {
         ColumnType::I64 => "BIGINT".to_owned(),
         ColumnType::U64 => "UBIGINT".to_owned(),
         ColumnType::Decimal { scale } => format!("DECIMAL(18, {scale})"),
+        ColumnType::LongDecimal { scale } => format!("DECIMAL(38, {scale})"),
+        ColumnType::F64 => "DOUBLE".to_owned(),
         ColumnType::Date => "DATE".to_owned(),
         ColumnType::Text => "VARCHAR".to_owned(),
         ColumnType::Bytes => "BLOB".to_owned(),
@@ -127,6 +132,7 @@ fn literal(value: &Datum) -> Typed {
         Datum::I64(value) => format!("CAST({value} AS BIGINT)"),
         Datum::U64(value) => format!("CAST({value} AS UBIGINT)"),
         Datum::Decimal { unscaled, scale } => decimal(*unscaled, *scale),
+        Datum::F64(number) => format!("CAST('{number}' AS DOUBLE)"),
         Datum::Date(days) => format!("(DATE '1970-01-01' + CAST({days} AS INTEGER))"),
         Datum::Text(text) => text_literal(text),
         Datum::Bytes(bytes) => format!("unhex('{}')", hex(bytes)),

@@ -1,12 +1,12 @@
-//! A node's log: lines on standard error.
+//! The log of a program that runs for long: lines on standard error.
 //!
 //! ```text
 //! 2026-03-01T09:30:00.123Z WARN refused a node address=10.0.0.9:4711 reason="it belongs to another cluster"
 //! ```
 //!
 //! A thread of its own writes them: writes to standard error may block (a pipe that is not read, a
-//! full disk), and a node that waits for them would miss its heartbeats. Lines that do not fit into
-//! the queue are dropped, and counted.
+//! full disk), and a node that waits for them would miss its heartbeats, a server its clients. Lines
+//! that do not fit into the queue are dropped, and counted.
 
 use std::fmt::{self, Write as _};
 use std::io;
@@ -15,8 +15,9 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use namiki_terminal::time_of_day::utc;
 use slog::{Drain, KV, Key, Level, Logger, Never, OwnedKVList, Record, Serializer, o};
+
+use crate::time_of_day::utc;
 
 /// Capacity of the queue, in lines.
 const LINES_MAX: usize = 1024;
@@ -27,7 +28,7 @@ const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 ///
 /// # Errors
 /// If the system cannot start a thread.
-pub(super) fn logger() -> io::Result<(Logger, Flush)> {
+pub fn logger() -> io::Result<(Logger, Flush)> {
     let (queue, items) = sync_channel(LINES_MAX);
     let name = "log-lines".to_owned();
     thread::Builder::new()
@@ -56,7 +57,8 @@ fn write_lines(items: Receiver<Item>, mut to: impl io::Write) {
 }
 
 /// Waits a little for the lines to be written, when it is dropped.
-pub(super) struct Flush(SyncSender<Item>);
+#[derive(Debug)]
+pub struct Flush(SyncSender<Item>);
 
 impl Drop for Flush {
     fn drop(&mut self) {

@@ -1,8 +1,10 @@
 //! The access set of a running transaction: the versions and gaps that it read, and the writes that
-//! it will install.
+//! it will install. Late changes, which the commit computes, are in `late_writes.rs`.
 //!
 //! All of it is private to the transaction and is kept from one transaction to the next, so that
 //! running one allocates nothing. Keys and values to be written lie in one byte buffer.
+
+mod late_writes;
 
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
@@ -14,6 +16,7 @@ use namiki_data::AddError;
 use namiki_index::{Inserted, LeafVersion};
 use namiki_platform::Stamp;
 
+use crate::commit::late_changes::{Add, Adder, LateFunctions};
 use crate::commit::views::{Overwritten, SeenViews};
 use crate::concurrency::cc::{Before, ObservedVersion};
 use crate::storage::free_large_buffers::{Sizes, free_if_large, free_map_if_large};
@@ -34,6 +37,16 @@ pub(crate) struct Read {
     pub(crate) seen: ObservedVersion,
     /// The transaction also writes the record, and so will hold its lock.
     pub(crate) is_written: bool,
+    /// The transaction depends on nothing of the version that may not be durable.
+    pub(crate) is_known_durable: bool,
+}
+
+/// A record that has to have a value at the commit, whichever it is.
+#[derive(Clone, Copy, Debug)]
+struct Presence {
+    record: RecordRef,
+    /// Position in [`AccessSet::raw_tables`].
+    raw_table: usize,
 }
 
 /// One leaf in which a gap was read.
@@ -44,14 +57,6 @@ struct Gap {
     leaf: LeafVersion,
 }
 
-/// An increment: computes the new value from the present one, if any, and an amount; or returns the
-/// reason why it cannot.
-pub(crate) type Add = fn(Option<&[u8]>, &[u8], &mut Vec<u8>) -> Result<(), AddError>;
-
-/// Position in [`AccessSet::adders`]: a pointer would make every write longer.
-#[derive(Clone, Copy, Debug)]
-struct Adder(u16);
-
 /// The effect of a write on its key.
 #[derive(Clone, Debug)]
 enum WriteEffect {
@@ -60,6 +65,8 @@ enum WriteEffect {
     Value(Range<u32>),
     /// The sum of this amount and the value at the commit.
     Sum(Range<u32>, Adder),
+    /// The result of these calls with the row at the commit.
+    Changes(Range<u32>),
     /// Invalid: an amount could not be added to the value that the transaction had written.
     Failed(AddError),
 }
@@ -69,11 +76,19 @@ impl WriteEffect {
         value.map_or(Self::Nothing, Self::Value)
     }
 
-    /// The value, or the amount.
+    /// The value, the amount, or the calls.
     fn range(&self) -> Option<&Range<u32>> {
         match self {
             Self::Nothing | Self::Failed(_) => None,
-            Self::Value(range) | Self::Sum(range, _) => Some(range),
+            Self::Value(range) | Self::Sum(range, _) | Self::Changes(range) => Some(range),
+        }
+    }
+
+    /// Whether the commit computes the value.
+    fn is_late(&self) -> bool {
+        match self {
+            Self::Nothing | Self::Value(_) => false,
+            Self::Sum(..) | Self::Changes(_) | Self::Failed(_) => true,
         }
     }
 }
@@ -114,6 +129,7 @@ pub(crate) struct Mark {
 pub(crate) struct AccessSet {
     pub(crate) reads: Vec<Read>,
     gaps: Vec<Gap>,
+    presences: Vec<Presence>,
     seen_views: SeenViews,
     /// The tables in which gaps were ever read or writes deferred. They stay from one transaction to the next:
     /// counting references to a table anew in each would be a counter that all workers share.
@@ -136,12 +152,11 @@ pub(crate) struct AccessSet {
     /// Undo list of the write set: the effects that were replaced since the first mark, as (write,
     /// previous effect).
     undo: Vec<(usize, WriteEffect)>,
-    /// The functions that add amounts: few, one for each type of numbers. They are never removed.
-    adders: Vec<Add>,
-    /// The buffer for sums.
-    sum: Vec<u8>,
-    /// Some writes are increments.
-    adds: bool,
+    late_functions: LateFunctions,
+    /// The buffer for values that are computed.
+    computed: Vec<u8>,
+    /// Some writes are late changes.
+    has_late: bool,
     /// Some writes may be deletions.
     deletes: bool,
     /// The length of the prefix of `writes` that [`AccessSet::check_writes`] has checked.
@@ -159,6 +174,7 @@ impl AccessSet {
     pub(crate) fn clear(&mut self) {
         self.reads.clear();
         self.gaps.clear();
+        self.presences.clear();
         self.writes.clear();
         self.deferred.clear();
         self.bytes.clear();
@@ -166,7 +182,7 @@ impl AccessSet {
             self.by_record.clear();
         }
         self.undo.clear();
-        self.adds = false;
+        self.has_late = false;
         self.deletes = false;
         self.checked_writes = 0;
         self.marks.clear();
@@ -251,7 +267,8 @@ impl AccessSet {
         free_if_large(&mut self.bytes);
         free_map_if_large(&mut self.by_record);
         free_if_large(&mut self.undo);
-        free_if_large(&mut self.sum);
+        free_if_large(&mut self.presences);
+        free_if_large(&mut self.computed);
         free_if_large(&mut self.marks);
     }
 
@@ -264,18 +281,10 @@ impl AccessSet {
         }
     }
 
-    /// The value that a write will install; `None` if it deletes the key. (For an increment, the
-    /// amount.)
+    /// The value that a write will install; `None` if it deletes the key. (For a late change, what
+    /// it is computed from.)
     pub(crate) fn value(&self, write: &Write) -> Option<&[u8]> {
         write.effect.range().map(|range| self.slice(range))
-    }
-
-    /// Whether the write at `at` is an increment, valid or not.
-    pub(crate) fn adds_at(&self, at: usize) -> bool {
-        matches!(
-            self.writes[at].effect,
-            WriteEffect::Sum(..) | WriteEffect::Failed(_)
-        )
     }
 
     /// Whether any of the writes may be a deletion.
@@ -312,32 +321,6 @@ impl AccessSet {
             self.taken_out_seen = taken_out;
         }
         are_current
-    }
-
-    /// Whether any of the writes may be an increment.
-    pub(crate) fn has_adds(&self) -> bool {
-        self.adds
-    }
-
-    /// Replaces the amount of the increment at `at` by the sum with the present value.
-    pub(crate) fn apply_increment(
-        &mut self,
-        at: usize,
-        present: Option<&[u8]>,
-    ) -> Result<(), AddError> {
-        let (amount, adder) = match &self.writes[at].effect {
-            WriteEffect::Sum(amount, adder) => (amount, adder),
-            WriteEffect::Failed(error) => return Err(*error),
-            WriteEffect::Nothing | WriteEffect::Value(_) => return Ok(()),
-        };
-        let amount = &self.bytes[amount.start as usize..amount.end as usize];
-        self.sum.clear();
-        self.adders[usize::from(adder.0)](present, amount, &mut self.sum)?;
-        let sum = std::mem::take(&mut self.sum);
-        let value = self.store(&sum);
-        self.sum = sum;
-        self.rewrite(at, WriteEffect::Value(value));
-        Ok(())
     }
 
     /// The changes of the transaction, for the log.
@@ -429,7 +412,7 @@ impl AccessSet {
     ) {
         let effect = match add {
             None => WriteEffect::Value(value),
-            Some(add) => WriteEffect::Sum(value, self.adder(add)),
+            Some(add) => WriteEffect::Sum(value, self.late_functions.adder(add)),
         };
         let key = self.store(key);
         let raw_table = self.raw_table(raw_table) as u32;
@@ -438,18 +421,6 @@ impl AccessSet {
             key,
             effect,
         });
-    }
-
-    #[cold]
-    fn adder(&mut self, add: Add) -> Adder {
-        // Two functions may have the same address only if they do the same.
-        let known = (self.adders.iter()).position(|known| std::ptr::fn_addr_eq(*known, add));
-        let at = known.unwrap_or_else(|| {
-            self.adders.push(add);
-            self.adders.len() - 1
-        });
-        // There are ten types of numbers.
-        Adder(at as u16)
     }
 
     /// The table of a deferred write.
@@ -484,6 +455,7 @@ impl AccessSet {
             record,
             seen,
             is_written: false,
+            is_known_durable: false,
         });
     }
 
@@ -499,6 +471,7 @@ impl AccessSet {
             record,
             seen,
             is_written: true,
+            is_known_durable: false,
         });
     }
 
@@ -518,50 +491,6 @@ impl AccessSet {
         self.deletes |= value.is_none();
         let effect = WriteEffect::value_or_nothing(value);
         self.insert(record, table, effect, |access_set| access_set.store(key));
-    }
-
-    /// Notes an increment: the staged amount is added to the record's value at the commit.
-    #[inline]
-    pub(crate) fn write_add(
-        &mut self,
-        record: RecordRef,
-        table: TableId,
-        key: &[u8],
-        amount: Range<u32>,
-        add: Add,
-    ) {
-        let adder = self.adder(add);
-        self.set_sum(record, table, amount, adder, |access_set| {
-            access_set.store(key)
-        });
-    }
-
-    fn set_sum(
-        &mut self,
-        record: RecordRef,
-        table: TableId,
-        amount: Range<u32>,
-        adder: Adder,
-        key: impl FnOnce(&mut Self) -> Range<u32>,
-    ) {
-        self.adds = true;
-        let Some(at) = self.write_of(record) else {
-            return self.insert(record, table, WriteEffect::Sum(amount, adder), key);
-        };
-        // Adds to another amount, or to the value that the transaction has written.
-        let before = self.writes[at].effect.clone();
-        let present = before.range().map(|range| self.slice(range));
-        let mut sum = Vec::new();
-        let added = self.adders[usize::from(adder.0)](present, self.slice(&amount), &mut sum);
-        let effect = match (added, before) {
-            (_, failure @ WriteEffect::Failed(_)) => failure,
-            (Err(error), _) => WriteEffect::Failed(error),
-            (Ok(()), WriteEffect::Sum(_, adder)) => WriteEffect::Sum(self.store(&sum), adder),
-            (Ok(()), WriteEffect::Nothing | WriteEffect::Value(_)) => {
-                WriteEffect::Value(self.store(&sum))
-            }
-        };
-        self.rewrite(at, effect);
     }
 
     /// Notes that the record will get this staged value, or be deleted.
@@ -719,6 +648,11 @@ impl AccessSet {
     /// Whether any gap was read.
     pub(crate) fn has_gaps(&self) -> bool {
         !self.gaps.is_empty()
+    }
+
+    /// How many leaves are noted in which gaps were read.
+    pub(crate) fn gap_count(&self) -> usize {
+        self.gaps.len()
     }
 
     /// The gaps that were read: the table and the leaf.

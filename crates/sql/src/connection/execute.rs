@@ -1,0 +1,263 @@
+//! Running portals.
+
+use std::sync::Arc;
+
+use super::found_rows::{Outcome, PortalRows, write_rows};
+use super::portal::{Portal, Work};
+use super::progress::{CommandTag, Progress, Scope};
+use super::{Block, Connection};
+use crate::cancel::Cancelled;
+use crate::error::{SqlError, SqlResult};
+use crate::front_end::{Body, Planned};
+use crate::sink::RowSink;
+use crate::sqlstate;
+use crate::stats::count;
+use crate::text_cache::TextKey;
+
+/// How often a statement is repeated after conflicts where the core does not do so itself.
+const REPEATS_MAX: u32 = 1000;
+
+impl Connection {
+    /// Runs a portal, or goes on with it, for at most `limit` rows (0: all).
+    ///
+    /// # Errors
+    /// The statement's. With [`Scope::Alone`], conflicts are repeated in here, as long as none of the statement's output was
+    /// sent.
+    pub async fn execute(
+        &mut self,
+        portal: &mut Portal,
+        scope: Scope,
+        limit: u32,
+        sink: &mut dyn RowSink,
+    ) -> SqlResult<Progress> {
+        let cancelled = self.cancel.begin(self.shared.statement_number());
+        let progress = self
+            .execute_portal(portal, scope, limit, &cancelled, sink)
+            .await;
+        self.cancel.end();
+        if progress.is_err() {
+            portal.rows = None;
+            portal.is_done = true;
+        }
+        progress
+    }
+
+    async fn execute_portal(
+        &mut self,
+        portal: &mut Portal,
+        scope: Scope,
+        limit: u32,
+        cancelled: &Cancelled,
+        sink: &mut dyn RowSink,
+    ) -> SqlResult<Progress> {
+        if portal.rows.is_some() {
+            return self.write_rows(portal, limit, cancelled, sink).await;
+        }
+        if portal.is_done {
+            return Err(SqlError::new(
+                sqlstate::OBJECT_NOT_IN_STATE,
+                "portal cannot be run: it has run to its end",
+            ));
+        }
+        count(&self.shared.counters.statements);
+        match portal.statement.work.clone() {
+            Work::Empty => {
+                portal.is_done = true;
+                Ok(Progress::Empty)
+            }
+            Work::Utility(utility) => {
+                self.run_utility(&utility, portal, scope, cancelled, sink)
+                    .await
+            }
+            Work::Planned(planned) => {
+                self.check_not_failed()?;
+                self.run_planned(planned, portal, scope, limit, cancelled, sink)
+                    .await
+            }
+        }
+    }
+
+    async fn run_planned(
+        &mut self,
+        mut planned: Arc<Planned>,
+        portal: &mut Portal,
+        scope: Scope,
+        limit: u32,
+        cancelled: &Cancelled,
+        sink: &mut dyn RowSink,
+    ) -> SqlResult<Progress> {
+        let is_alone = scope == Scope::Alone && self.block == Block::Idle;
+        let mark = sink.mark();
+        let (mut repeats, mut refills) = (0, 0);
+        let mut changes = self.shared.changes.subscribe();
+        let outcome = loop {
+            changes.borrow_and_update();
+            if self.read_only && planned.is_change() {
+                return Err(SqlError::new(
+                    sqlstate::READ_ONLY_TRANSACTION,
+                    "cannot change rows or tables in a read-only transaction",
+                ));
+            }
+            let attempt = self
+                .attempt(&planned, portal, is_alone, limit, cancelled, sink)
+                .await;
+            let error = match attempt {
+                Ok(outcome) => break outcome,
+                Err(error) => error,
+            };
+            if is_alone {
+                self.roll_back(Block::Idle);
+            }
+            if !sink.rewind(mark) {
+                return Err(error);
+            }
+            if let Some(sequence) = error.sequence_to_refill() {
+                let sequences = Arc::clone(&self.shared.sequences);
+                sequences.refill(sequence, refills).await?;
+                refills += 1;
+            } else if error.is_stale_plan() {
+                planned = self.plan_again(portal, &planned).await?;
+            } else if error.busy_table().is_some() {
+                cancelled.check()?;
+                // Fails only if the engine is gone.
+                let _ = changes.changed().await;
+            } else if is_alone && error.is_retryable() && repeats < REPEATS_MAX {
+                repeats += 1;
+                count(&self.shared.counters.repeats);
+                cancelled.check()?;
+                self.back_off().await;
+            } else {
+                return Err(error);
+            }
+        };
+        match outcome {
+            Outcome::Rows(rows) => {
+                portal.is_done = true;
+                Ok(Progress::Complete(tag(&planned, rows)))
+            }
+            Outcome::Found(source) => {
+                portal.rows = Some(PortalRows {
+                    source,
+                    batch: None,
+                    next: 0,
+                    written: 0,
+                    since_limit: 0,
+                    copy: None,
+                });
+                self.write_rows(portal, limit, cancelled, sink).await
+            }
+        }
+    }
+
+    /// One attempt of a statement.
+    async fn attempt(
+        &mut self,
+        planned: &Arc<Planned>,
+        portal: &Portal,
+        is_alone: bool,
+        limit: u32,
+        cancelled: &Cancelled,
+        sink: &mut dyn RowSink,
+    ) -> SqlResult<Outcome> {
+        if !is_alone {
+            if self.block == Block::Idle {
+                self.block = Block::Implicit;
+            }
+            self.ensure_begun()?;
+        } else {
+            self.now = crate::types::now_micros();
+        }
+        match &planned.body {
+            Body::Select { .. } => {
+                self.select(planned, portal, is_alone, limit, cancelled, sink)
+                    .await
+            }
+            Body::Insert { .. } | Body::Update { .. } | Body::Delete { .. } => self
+                .change(planned, portal, is_alone, cancelled, sink)
+                .await
+                .map(Outcome::Rows),
+            Body::Ddl(command) => {
+                self.ddl((**command).clone(), is_alone).await?;
+                Ok(Outcome::Rows(0))
+            }
+            Body::Explain(lines) => {
+                super::utility::write_texts(lines.iter().map(|line| vec![line.clone()]), sink);
+                Ok(Outcome::Rows(lines.len() as u64))
+            }
+        }
+    }
+
+    /// Plans a statement again after its tables have changed.
+    ///
+    /// # Errors
+    /// 0A000 if it has other columns or parameters now: the client was told of the earlier ones.
+    async fn plan_again(&mut self, portal: &mut Portal, old: &Planned) -> SqlResult<Arc<Planned>> {
+        let statement = &portal.statement;
+        let key = TextKey {
+            text: Arc::clone(&statement.text),
+            types: Arc::clone(&statement.given),
+            is_lifted: statement.is_lifted,
+        };
+        self.shared.cache.remove(&key);
+        let Some(planned) = self.planned(&key).await? else {
+            // The lifted text has no row program any more.
+            return Err(SqlError::new(
+                sqlstate::SERIALIZATION_FAILURE,
+                "could not serialize access due to a concurrent change of the table",
+            )
+            .with_hint("The transaction might succeed if retried."));
+        };
+        if planned.columns != old.columns || planned.parameters != old.parameters {
+            return Err(SqlError::new(
+                sqlstate::FEATURE_NOT_SUPPORTED,
+                "cached plan must not change result type",
+            ));
+        }
+        portal.statement.work = Work::Planned(Arc::clone(&planned));
+        Ok(planned)
+    }
+
+    /// Writes rows that were found, until the limit, the sink's, or the end.
+    async fn write_rows(
+        &mut self,
+        portal: &mut Portal,
+        limit: u32,
+        cancelled: &Cancelled,
+        sink: &mut dyn RowSink,
+    ) -> SqlResult<Progress> {
+        let zone = self.settings.zone();
+        let output = std::mem::take(&mut portal.output);
+        let progress = match &mut portal.rows {
+            Some(rows) => write_rows(rows, limit, cancelled, &output, zone, sink).await,
+            None => Ok(None),
+        };
+        portal.output = output;
+        if let Some(progress) = progress? {
+            return Ok(progress);
+        }
+        portal.is_done = true;
+        let mut rows = portal.rows.take();
+        if let Some(copy) = rows.as_mut().and_then(|rows| rows.copy.as_mut()) {
+            // Also where no row followed it.
+            copy.write_header(sink);
+        }
+        let written = rows.as_ref().map_or(0, |rows| rows.written);
+        let is_copy = rows.is_some_and(|rows| rows.copy.is_some());
+        if is_copy {
+            return Ok(Progress::Complete(CommandTag::rows("COPY", written)));
+        }
+        Ok(Progress::Complete(CommandTag::rows("SELECT", written)))
+    }
+}
+
+/// The tag of a statement that has ended.
+fn tag(planned: &Planned, rows: u64) -> CommandTag {
+    match &planned.body {
+        Body::Select { .. } => CommandTag::rows("SELECT", rows),
+        Body::Insert { .. } => CommandTag::rows("INSERT", rows),
+        Body::Update { .. } => CommandTag::rows("UPDATE", rows),
+        Body::Delete { .. } => CommandTag::rows("DELETE", rows),
+        Body::Ddl(command) => CommandTag::new(command.tag()),
+        Body::Explain(_) => CommandTag::new("EXPLAIN"),
+    }
+}

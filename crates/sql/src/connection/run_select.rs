@@ -1,0 +1,191 @@
+//! SELECT: a row program in a transaction, or a plan on the second pool, over a view or through the transaction.
+
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+
+use super::found_rows::{Outcome, RowSource};
+use super::portal::Portal;
+use super::{Connection, shared};
+use crate::cancel::Cancelled;
+use crate::error::{SqlError, SqlResult};
+use crate::front_end::{Batch, Body, Plan, Planned, RunSettings};
+use crate::program::{Environment, SelectProgram};
+use crate::shared::Shared;
+use crate::sink::RowSink;
+use crate::sqlstate;
+use crate::stats::count;
+use crate::storage::{ReadHandle, Reader};
+
+/// Batches between a plan and the connection that writes them.
+const BATCHES_AHEAD: usize = 2;
+
+impl Connection {
+    pub(super) async fn select(
+        &mut self,
+        planned: &Arc<Planned>,
+        portal: &Portal,
+        is_alone: bool,
+        limit: u32,
+        cancelled: &Cancelled,
+        sink: &mut dyn RowSink,
+    ) -> SqlResult<Outcome> {
+        let Body::Select { program, plan } = &planned.body else {
+            return Err(SqlError::new(
+                sqlstate::INTERNAL_ERROR,
+                "the statement is no SELECT",
+            ));
+        };
+        let environment = self.environment(&portal.parameters);
+        match program {
+            // A portal that stops in the middle keeps a plan's rows.
+            Some(program) if limit == 0 => {
+                let rows = self
+                    .select_program(planned, program, portal, environment, is_alone, sink)
+                    .await?;
+                Ok(Outcome::Rows(rows))
+            }
+            _ if is_alone => {
+                self.select_from_view(planned, plan, environment, cancelled)
+                    .await
+            }
+            _ => {
+                let batches = self
+                    .plan_in_transaction(planned, plan, environment, cancelled)
+                    .await?;
+                let ticket = self.in_transaction(|tx| Ok(tx.end_statement()?))?;
+                self.acknowledged(ticket).await?;
+                Ok(Outcome::Found(RowSource::Found(batches.into())))
+            }
+        }
+    }
+
+    async fn select_program(
+        &mut self,
+        planned: &Planned,
+        program: &SelectProgram,
+        portal: &Portal,
+        environment: Environment,
+        is_alone: bool,
+        sink: &mut dyn RowSink,
+    ) -> SqlResult<u64> {
+        let shared = shared(self);
+        count(&shared.counters.row_programs);
+        let rows_max = shared.options.scan_rows_max;
+        let mark = sink.mark();
+        let mut body = |tx: &mut namiki::Transaction| {
+            sink.rewind(mark);
+            Self::check_versions(&shared, &mut Reader::Transaction(tx), &planned.tables)?;
+            program.run(
+                tx,
+                &shared.storage,
+                &environment,
+                &portal.output,
+                rows_max,
+                sink,
+            )
+        };
+        if program.access.is_none() && planned.tables.is_empty() && is_alone {
+            // No table is read: no transaction is needed.
+            drop(body);
+            return program.run_without_tables(&environment, &portal.output, sink);
+        }
+        let (rows, ticket) = if is_alone {
+            self.session()?;
+            // Taken out, so that a future that is dropped in the middle leaves no half session.
+            let Some(mut session) = self.session.take() else {
+                return Err(SqlError::new(
+                    sqlstate::INTERNAL_ERROR,
+                    "the connection has no session",
+                ));
+            };
+            let done = session.run(&mut body).await;
+            self.session = Some(session);
+            done?
+        } else {
+            self.in_transaction(|tx| {
+                let rows = body(tx)?;
+                Ok((rows, tx.end_statement()?))
+            })?
+        };
+        self.acknowledged(ticket).await?;
+        Ok(rows)
+    }
+
+    /// Starts a plan over a view. Its batches come as they are found.
+    async fn select_from_view(
+        &mut self,
+        planned: &Arc<Planned>,
+        plan: &Plan,
+        environment: Environment,
+        cancelled: &Cancelled,
+    ) -> SqlResult<Outcome> {
+        let shared = shared(self);
+        count(&shared.counters.plan_runs);
+        let permit = shared.long_statement().await?;
+        let view = shared.views.open().await?;
+        Self::check_versions(&shared, &mut Reader::View(&view), &planned.tables)?;
+        let settings = RunSettings {
+            handle: ReadHandle::View(view),
+            environment,
+            cancelled: cancelled.clone(),
+            rows_max: shared.options.scan_rows_max,
+        };
+        let (sender, receiver) = mpsc::channel(BATCHES_AHEAD);
+        let (plan, for_task) = (plan.clone(), Arc::clone(&shared));
+        shared.pool().spawn(async move {
+            let _permit = permit;
+            if let Err(error) = send_batches(&for_task, &plan, settings, &sender).await {
+                // A connection that is gone does not wait for it.
+                let _ = sender.send(Err(error)).await;
+            }
+        });
+        Ok(Outcome::Found(RowSource::Running(receiver)))
+    }
+
+    /// Runs a plan through the running transaction, and returns all of its rows.
+    pub(super) async fn plan_in_transaction(
+        &mut self,
+        planned: &Arc<Planned>,
+        plan: &Plan,
+        environment: Environment,
+        cancelled: &Cancelled,
+    ) -> SqlResult<Vec<Batch>> {
+        let shared = shared(self);
+        count(&shared.counters.plan_runs);
+        let permit = shared.long_statement().await?;
+        let (plan, planned) = (plan.clone(), Arc::clone(planned));
+        let (cancelled, rows_max) = (cancelled.clone(), shared.options.scan_rows_max);
+        let bytes_max = shared.options.result_bytes_max;
+        self.lend_session(move |handle, shared| {
+            let _permit = permit;
+            handle.with(|reader| Self::check_versions(&shared, reader, &planned.tables))?;
+            let settings = RunSettings {
+                handle,
+                environment,
+                cancelled,
+                rows_max,
+            };
+            shared.pool().block_on(async {
+                let mut rows = shared.front_end.run(&plan, settings).await?;
+                rows.all(bytes_max).await
+            })
+        })
+        .await?
+    }
+}
+
+async fn send_batches(
+    shared: &Shared,
+    plan: &Plan,
+    settings: RunSettings,
+    sender: &mpsc::Sender<SqlResult<Batch>>,
+) -> SqlResult<()> {
+    let mut rows = shared.front_end.run(plan, settings).await?;
+    while let Some(batch) = rows.next().await? {
+        if sender.send(Ok(batch)).await.is_err() {
+            return Ok(());
+        }
+    }
+    Ok(())
+}

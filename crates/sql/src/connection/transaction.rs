@@ -1,0 +1,250 @@
+//! The connection's transaction: beginning, committing, rolling back, and repeating after conflicts.
+
+use std::sync::Arc;
+
+use namiki::{Session, Ticket, Transaction};
+use parking_lot::Mutex;
+
+use super::{Block, Connection, shared};
+use crate::error::{SqlError, SqlResult};
+use crate::program::Environment;
+use crate::shared::Shared;
+use crate::sqlstate;
+use crate::stats::count;
+use crate::storage::{ReadHandle, Reader};
+use crate::types::now_micros;
+
+/// How often a message is repeated after conflicts.
+const REPEATS_MAX: u32 = 1000;
+
+impl Connection {
+    /// The session, made if it is not there.
+    pub(super) fn session(&mut self) -> SqlResult<&mut Session> {
+        if self.session.is_none() {
+            self.session = Some(self.shared.db.session_on(self.worker)?);
+        }
+        match &mut self.session {
+            Some(session) => Ok(session),
+            None => Err(SqlError::new(
+                sqlstate::INTERNAL_ERROR,
+                "the connection has no session",
+            )),
+        }
+    }
+
+    /// Begins a transaction unless one runs.
+    pub(super) fn ensure_begun(&mut self) -> SqlResult<()> {
+        if !self.session()?.is_running() {
+            self.session()?.begin()?;
+            self.now = now_micros();
+        }
+        Ok(())
+    }
+
+    /// What expressions may use.
+    pub(super) fn environment(
+        &self,
+        parameters: &Arc<[namiki_data::columns::Datum]>,
+    ) -> Environment {
+        Environment {
+            parameters: Arc::clone(parameters),
+            now: self.now,
+            zone: self.settings.zone(),
+        }
+    }
+
+    /// Runs this in the running transaction.
+    pub(super) fn in_transaction<T>(
+        &mut self,
+        body: impl FnOnce(&mut Transaction) -> SqlResult<T>,
+    ) -> SqlResult<T> {
+        self.session()?.statement(|tx| match body(tx) {
+            Err(error) if error.is_final() => {
+                // What a refusal is based on has to be of one moment; if it is not, the conflict is the error.
+                tx.end_statement()?;
+                Err(error)
+            }
+            done => done,
+        })
+    }
+
+    /// Lends the running transaction to a function on the second pool.
+    ///
+    /// # Errors
+    /// XX000 if the function panics: the transaction is gone then.
+    pub(super) async fn lend_session<T: Send + 'static>(
+        &mut self,
+        work: impl FnOnce(ReadHandle, Arc<Shared>) -> T + Send + 'static,
+    ) -> SqlResult<T> {
+        let slot = Arc::new(Mutex::new(self.session.take()));
+        let shared = shared(self);
+        let (handle, for_task) = (ReadHandle::Session(Arc::clone(&slot)), Arc::clone(&shared));
+        let done = shared.blocking(move || work(handle, for_task)).await;
+        // What may still hold the handle finds no session any more.
+        self.session = slot.lock().take();
+        done
+    }
+
+    /// Waits until a commit is durable. The future borrows nothing, so that a task may move between threads.
+    pub(super) fn acknowledged(
+        &self,
+        ticket: Ticket,
+    ) -> impl Future<Output = SqlResult<()>> + Send + use<> {
+        let shared = shared(self);
+        async move {
+            if shared.db.is_acknowledged(&ticket) {
+                return Ok(());
+            }
+            let waiting = shared.db.acknowledged(ticket);
+            if shared.options.flushed_by_caller {
+                waiting.flushed_by_caller().await?;
+            } else {
+                waiting.await?;
+            }
+            Ok(())
+        }
+    }
+
+    /// Commits the running transaction; when this returns, it is durable.
+    pub(super) async fn commit(&mut self) -> SqlResult<()> {
+        let committed = self.commit_session().await;
+        let effects = std::mem::take(&mut self.effects);
+        self.savepoints.clear();
+        self.read_only = false;
+        self.block = Block::Idle;
+        self.settings.end(committed.is_ok());
+        let shared = shared(self);
+        match committed {
+            Ok(()) => {
+                count(&shared.counters.commits);
+                self.is_repeatable = false;
+                if !effects.is_empty() {
+                    shared.committed(effects);
+                }
+                Ok(())
+            }
+            Err(error) => {
+                // If it is not known whether it has committed, the next opening finds out what is named.
+                if !effects.is_empty()
+                    && error.sqlstate() != sqlstate::TRANSACTION_RESOLUTION_UNKNOWN
+                {
+                    shared.rolled_back(effects);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    async fn commit_session(&mut self) -> SqlResult<()> {
+        // Taken out, so that a future that is dropped in the middle leaves no half session.
+        let Some(mut session) = self.session.take() else {
+            return Ok(());
+        };
+        if !session.is_running() {
+            self.session = Some(session);
+            return Ok(());
+        }
+        let committed = session.commit().await;
+        self.session = Some(session);
+        self.acknowledged(committed?).await
+    }
+
+    /// Rolls the running transaction back.
+    pub(super) fn roll_back(&mut self, to: Block) {
+        if let Some(session) = &mut self.session {
+            session.rollback();
+        }
+        let effects = std::mem::take(&mut self.effects);
+        if !effects.is_empty() {
+            self.shared.rolled_back(effects);
+        }
+        self.savepoints.clear();
+        self.copy = None;
+        self.block = to;
+        if to == Block::Idle {
+            self.read_only = false;
+            self.settings.end(false);
+        }
+    }
+
+    /// The end of a message or a pipeline of messages: commits the transaction that they were part of, unless BEGIN has
+    /// made it a block.
+    ///
+    /// # Errors
+    /// 40001 after a conflict: nothing of it has happened. 08007 if it is not known.
+    pub async fn sync(&mut self) -> SqlResult<()> {
+        let committed = if self.block == Block::Implicit {
+            self.commit().await
+        } else {
+            Ok(())
+        };
+        if committed.is_ok() {
+            self.is_repeatable = self.block == Block::Idle;
+            self.repeats = 0;
+        }
+        committed
+    }
+
+    /// An error was reported to the client: the transaction of the messages since the last `sync` ends, and a block has
+    /// failed.
+    pub fn failed(&mut self) {
+        match self.block {
+            Block::Idle | Block::Implicit => self.roll_back(Block::Idle),
+            Block::Explicit => {
+                if self.savepoints.is_empty() {
+                    self.roll_back(Block::Failed);
+                } else {
+                    // ROLLBACK TO SAVEPOINT needs the transaction.
+                    self.block = Block::Failed;
+                }
+            }
+            Block::Failed => {}
+        }
+        self.is_repeatable = self.block == Block::Idle;
+        self.repeats = 0;
+    }
+
+    /// After a conflict: rolls back, waits for a while, and says whether the messages since the last `sync` may be run
+    /// again. Their output has to be forgotten first.
+    ///
+    /// # Errors
+    /// The error, if they may not: it is no conflict, or a part of them has committed, or they began in a block.
+    pub async fn prepare_repeat(&mut self, error: SqlError) -> SqlResult<()> {
+        if !error.is_retryable() || !self.is_repeatable || self.repeats >= REPEATS_MAX {
+            if error.is_retryable() {
+                count(&self.shared.counters.conflicts_reported);
+            }
+            return Err(error);
+        }
+        self.repeats += 1;
+        count(&self.shared.counters.repeats);
+        self.roll_back(Block::Idle);
+        self.back_off().await;
+        Ok(())
+    }
+
+    /// Waits for a while after a conflict, longer each time.
+    pub(super) async fn back_off(&mut self) {
+        if let Some(mut session) = self.session.take() {
+            session.back_off().await;
+            self.session = Some(session);
+        }
+    }
+
+    /// Whether the tables of a plan are those that it was made for. It counts as a read of their rows in the catalogue.
+    ///
+    /// # Errors
+    /// One that says that the statement has to be planned again.
+    pub(super) fn check_versions(
+        shared: &Shared,
+        reader: &mut Reader<'_>,
+        tables: &[(u32, u64)],
+    ) -> SqlResult<()> {
+        for (id, version) in tables {
+            if !shared.catalogue.is_version(reader, *id, *version)? {
+                return Err(SqlError::stale_plan());
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,299 @@
+//! CREATE TABLE and CREATE SEQUENCE.
+
+use std::sync::Arc;
+
+use super::context::{DdlContext, exists};
+use crate::catalogue::{
+    CheckRow, ColumnRow, DefaultRow, IndexRow, KeyRow, Named, PUBLIC, Relation, SequenceRow,
+    TableRow,
+};
+use crate::ddl_command::{
+    ColumnDefinition, CreateTable, DefaultDefinition, KeyDefinition, QualifiedName,
+    SequenceDefinition,
+};
+use crate::error::{Notice, SqlError, SqlResult};
+use crate::sqlstate;
+use crate::types::SqlType;
+
+/// Most columns of a table.
+const COLUMNS_MAX: usize = 1600;
+
+/// Makes a table.
+pub(super) fn create_table(context: &mut DdlContext<'_>, create: CreateTable) -> SqlResult<()> {
+    check_schema(&create.name)?;
+    if context.named(&create.name)?.is_some() {
+        return already(context, &create.name, create.if_not_exists);
+    }
+    if create.columns.len() > COLUMNS_MAX {
+        return Err(SqlError::new(
+            sqlstate::PROGRAM_LIMIT_EXCEEDED,
+            format!("tables can have at most {COLUMNS_MAX} columns"),
+        ));
+    }
+    let mut row = TableRow {
+        id: context.id()?,
+        schema: create.name.schema().to_owned(),
+        name: create.name.name.clone(),
+        columns: Vec::new(),
+        key: None,
+        indexes: Vec::new(),
+        checks: Vec::new(),
+        storage: context.number()?,
+        marker: None,
+    };
+    let mut sequences = Vec::new();
+    for column in create.columns {
+        if row.column(&column.name).is_some() {
+            return Err(SqlError::new(
+                sqlstate::DUPLICATE_COLUMN,
+                format!("column \"{}\" specified more than once", column.name),
+            ));
+        }
+        let (column, sequence) = column_row(context, &row, column)?;
+        sequences.extend(sequence);
+        row.columns.push(column);
+    }
+    for key in create.keys {
+        add_key(context, &mut row, key)?;
+    }
+    for (name, expression) in create.checks {
+        add_check(&mut row, name, expression);
+    }
+    let version = context.number()?;
+    let relation = Arc::new(Relation::new(row, version)?);
+    // Bound before anything is made: an expression may be wrong.
+    context.target(&relation)?;
+    context.create_storage(&relation)?;
+    let row = &relation.row;
+    context.take_name(&row.schema, &row.name, Named::Table(row.id))?;
+    if let Some(key) = &row.key {
+        context.take_name(&row.schema, &key.name, Named::Index(row.id))?;
+    }
+    for index in &row.indexes {
+        context.take_name(&row.schema, &index.name, Named::Index(row.id))?;
+    }
+    for sequence in &sequences {
+        put_sequence(context, sequence)?;
+    }
+    context.put(row, version)
+}
+
+/// Makes a sequence.
+pub(super) fn create_sequence(
+    context: &mut DdlContext<'_>,
+    definition: SequenceDefinition,
+    name: &QualifiedName,
+    if_not_exists: bool,
+) -> SqlResult<()> {
+    check_schema(name)?;
+    if context.named(name)?.is_some() {
+        return already(context, name, if_not_exists);
+    }
+    let row = sequence_row(context.id()?, name, definition, SqlType::Int8, None)?;
+    put_sequence(context, &row)
+}
+
+fn check_schema(name: &QualifiedName) -> SqlResult<()> {
+    if name.schema() == PUBLIC {
+        return Ok(());
+    }
+    Err(SqlError::new(
+        sqlstate::INVALID_SCHEMA_NAME,
+        format!("schema \"{}\" does not exist", name.schema()),
+    )
+    .with_hint("There is one schema for tables: public."))
+}
+
+/// An object of this name is there.
+pub(super) fn already(
+    context: &mut DdlContext<'_>,
+    name: &QualifiedName,
+    is_fine: bool,
+) -> SqlResult<()> {
+    if !is_fine {
+        return Err(exists(&name.name));
+    }
+    context.notices.push(Notice::notice(
+        sqlstate::DUPLICATE_TABLE,
+        format!("relation \"{}\" already exists, skipping", name.name),
+    ));
+    Ok(())
+}
+
+/// The row of a column, which is the table's next one, and the sequence that it needs.
+pub(super) fn column_row(
+    context: &DdlContext<'_>,
+    table: &TableRow,
+    column: ColumnDefinition,
+) -> SqlResult<(ColumnRow, Option<SequenceRow>)> {
+    let mut sequence = None;
+    let default = match column.default {
+        None => None,
+        Some(DefaultDefinition::Expression(text)) => Some(DefaultRow::Expression(text)),
+        Some(DefaultDefinition::Sequence(definition)) => {
+            let name = QualifiedName {
+                schema: Some(table.schema.clone()),
+                name: object_name(&[&table.name, &column.name, "seq"]),
+            };
+            let owner = Some((table.id, table.columns.len()));
+            let row = sequence_row(context.id()?, &name, definition, column.sql_type, owner)?;
+            let id = row.id;
+            sequence = Some(row);
+            Some(DefaultRow::Sequence(id))
+        }
+    };
+    let row = ColumnRow {
+        name: column.name,
+        sql_type: column.sql_type,
+        not_null: column.not_null,
+        default,
+        identity: column.identity,
+    };
+    Ok((row, sequence))
+}
+
+/// A name of parts with underscores between, as PostgreSQL makes it: at most 63 bytes.
+pub(super) fn object_name(parts: &[&str]) -> String {
+    let mut name = parts.join("_");
+    while name.len() > 63 {
+        name.pop();
+    }
+    name
+}
+
+fn sequence_row(
+    id: u32,
+    name: &QualifiedName,
+    definition: SequenceDefinition,
+    of: SqlType,
+    owner: Option<(u32, usize)>,
+) -> SqlResult<SequenceRow> {
+    let (type_least, type_greatest) = of.integer_range();
+    let rises = definition.increment > 0;
+    let least = definition
+        .least
+        .unwrap_or(if rises { 1 } else { type_least });
+    let greatest = definition
+        .greatest
+        .unwrap_or(if rises { type_greatest } else { -1 });
+    let start = definition
+        .start
+        .unwrap_or(if rises { least } else { greatest });
+    if least >= greatest || !(least..=greatest).contains(&start) {
+        return Err(SqlError::new(
+            sqlstate::INVALID_PARAMETER_VALUE,
+            format!(
+                "sequence \"{}\" cannot start at {start} between {least} and {greatest}",
+                name.name
+            ),
+        ));
+    }
+    Ok(SequenceRow {
+        id,
+        schema: name.schema().to_owned(),
+        name: name.name.clone(),
+        start,
+        increment: definition.increment,
+        least,
+        greatest,
+        cycle: definition.cycle,
+        owner,
+    })
+}
+
+/// Writes a sequence and its name.
+pub(super) fn put_sequence(context: &mut DdlContext<'_>, row: &SequenceRow) -> SqlResult<()> {
+    context.take_name(&row.schema, &row.name, Named::Sequence(row.id))?;
+    let catalogue = Arc::clone(context.catalogue);
+    context.statement(|tx| catalogue.put_sequence(tx, row))
+}
+
+/// Adds PRIMARY KEY or UNIQUE to a table's row.
+pub(super) fn add_key(
+    context: &DdlContext<'_>,
+    row: &mut TableRow,
+    key: KeyDefinition,
+) -> SqlResult<()> {
+    let columns = column_numbers(row, &key.columns)?;
+    if key.is_primary {
+        if row.key.is_some() {
+            return Err(SqlError::new(
+                sqlstate::INVALID_TABLE_DEFINITION,
+                format!(
+                    "multiple primary keys for table \"{}\" are not allowed",
+                    row.name
+                ),
+            ));
+        }
+        row.key = Some(KeyRow {
+            id: context.id()?,
+            name: key
+                .name
+                .unwrap_or_else(|| object_name(&[&row.name, "pkey"])),
+            columns,
+        });
+        return Ok(());
+    }
+    let names: Vec<&str> = key.columns.iter().map(String::as_str).collect();
+    let parts = [&[row.name.as_str()], names.as_slice(), &["key"]].concat();
+    let name = key
+        .name
+        .unwrap_or_else(|| free_index_name(row, &object_name(&parts)));
+    row.indexes.push(IndexRow {
+        id: context.id()?,
+        name,
+        columns,
+        unique: true,
+        constraint: true,
+        storage: context.number()?,
+    });
+    Ok(())
+}
+
+/// The name, or the first one with a number behind that no index of the table has.
+pub(super) fn free_index_name(row: &TableRow, name: &str) -> String {
+    let is_taken = |name: &str| row.indexes.iter().any(|index| index.name == name);
+    if !is_taken(name) {
+        return name.to_owned();
+    }
+    let numbered = (1..).map(|number| format!("{name}{number}"));
+    numbered
+        .into_iter()
+        .find(|name| !is_taken(name))
+        .unwrap_or_default()
+}
+
+/// The numbers of columns by their names.
+pub(super) fn column_numbers(row: &TableRow, names: &[String]) -> SqlResult<Vec<usize>> {
+    let mut numbers = Vec::with_capacity(names.len());
+    for name in names {
+        let number = row.column(name).ok_or_else(|| {
+            SqlError::new(
+                sqlstate::UNDEFINED_COLUMN,
+                format!("column \"{name}\" named in key does not exist"),
+            )
+        })?;
+        if numbers.contains(&number) {
+            return Err(SqlError::new(
+                sqlstate::DUPLICATE_COLUMN,
+                format!("column \"{name}\" appears twice in the key"),
+            ));
+        }
+        numbers.push(number);
+    }
+    Ok(numbers)
+}
+
+/// Adds CHECK to a table's row.
+pub(super) fn add_check(row: &mut TableRow, name: Option<String>, expression: String) {
+    let is_taken = |name: &str| row.checks.iter().any(|check| check.name == name);
+    let name = name.unwrap_or_else(|| {
+        let first = object_name(&[&row.name, "check"]);
+        let numbered = (1..).map(|number| format!("{first}{number}"));
+        std::iter::once(first.clone())
+            .chain(numbered)
+            .find(|name| !is_taken(name))
+            .unwrap_or(first)
+    });
+    row.checks.push(CheckRow { name, expression });
+}

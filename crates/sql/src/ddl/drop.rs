@@ -1,0 +1,164 @@
+//! DROP TABLE, INDEX and SEQUENCE.
+
+use std::sync::Arc;
+
+use super::context::{DdlContext, no_relation};
+use crate::catalogue::{DefaultRow, Named, Relation};
+use crate::ddl_command::{ObjectKind, QualifiedName};
+use crate::error::{Notice, SqlError, SqlResult};
+use crate::sqlstate;
+use crate::storage::Reader;
+
+/// Drops objects.
+pub(super) fn drop_objects(
+    context: &mut DdlContext<'_>,
+    kind: ObjectKind,
+    names: &[QualifiedName],
+    if_exists: bool,
+) -> SqlResult<()> {
+    for name in names {
+        match (kind, context.named(name)?) {
+            (_, None) if if_exists => {
+                let what = what(kind);
+                context.notices.push(Notice::notice(
+                    sqlstate::SUCCESSFUL_COMPLETION,
+                    format!("{what} \"{}\" does not exist, skipping", name.name),
+                ));
+            }
+            (_, None) => {
+                return Err(SqlError::new(
+                    sqlstate::UNDEFINED_TABLE,
+                    format!("{} \"{}\" does not exist", what(kind), name.name),
+                ));
+            }
+            (ObjectKind::Table, Some(Named::Table(_))) => {
+                if let Some(relation) = context.table(name, false)? {
+                    drop_table(context, &relation)?;
+                }
+            }
+            (ObjectKind::Index, Some(Named::Index(table))) => {
+                drop_index(context, table, &name.name)?
+            }
+            (ObjectKind::Sequence, Some(Named::Sequence(id))) => drop_sequence(context, id)?,
+            (kind, Some(_)) => {
+                return Err(SqlError::new(
+                    sqlstate::WRONG_OBJECT_TYPE,
+                    format!("\"{}\" is not a {}", name.name, what(kind)),
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn what(kind: ObjectKind) -> &'static str {
+    match kind {
+        ObjectKind::Table => "table",
+        ObjectKind::Index => "index",
+        ObjectKind::Sequence => "sequence",
+    }
+}
+
+fn drop_table(context: &mut DdlContext<'_>, relation: &Relation) -> SqlResult<()> {
+    let row = &relation.row;
+    context.free_name(&row.schema, &row.name)?;
+    if let Some(key) = &row.key {
+        context.free_name(&row.schema, &key.name)?;
+    }
+    for index in &row.indexes {
+        context.free_name(&row.schema, &index.name)?;
+    }
+    for column in &row.columns {
+        if let Some(DefaultRow::Sequence(id)) = column.default {
+            drop_owned_sequence(context, id, row.id)?;
+        }
+    }
+    let (catalogue, id) = (Arc::clone(context.catalogue), row.id);
+    context.statement(|tx| catalogue.remove_relation(tx, id))?;
+    context.abandon(row);
+    Ok(())
+}
+
+/// Drops the sequence of a column, if it is the column's own.
+fn drop_owned_sequence(context: &mut DdlContext<'_>, id: u32, table: u32) -> SqlResult<()> {
+    let catalogue = Arc::clone(context.catalogue);
+    let found = context.statement(|tx| catalogue.sequence(&mut Reader::Transaction(tx), id))?;
+    match found {
+        Some(sequence) if sequence.owner.is_some_and(|(owner, _)| owner == table) => {
+            remove_sequence(context, id, &sequence.schema, &sequence.name)
+        }
+        _ => Ok(()),
+    }
+}
+
+fn remove_sequence(
+    context: &mut DdlContext<'_>,
+    id: u32,
+    schema: &str,
+    name: &str,
+) -> SqlResult<()> {
+    context.free_name(schema, name)?;
+    let catalogue = Arc::clone(context.catalogue);
+    context.statement(|tx| catalogue.remove_sequence(tx, id))?;
+    context.effects.sequences.push(id);
+    Ok(())
+}
+
+fn drop_sequence(context: &mut DdlContext<'_>, id: u32) -> SqlResult<()> {
+    let catalogue = Arc::clone(context.catalogue);
+    let found = context.statement(|tx| catalogue.sequence(&mut Reader::Transaction(tx), id))?;
+    let sequence = found.ok_or_else(|| no_relation("sequence"))?;
+    if let Some((table, _)) = sequence.owner {
+        let catalogue = Arc::clone(context.catalogue);
+        let owner =
+            context.statement(|tx| catalogue.relation(&mut Reader::Transaction(tx), table))?;
+        if let Some(owner) = owner {
+            return Err(SqlError::new(
+                sqlstate::DEPENDENT_OBJECTS_STILL_EXIST,
+                format!(
+                    "cannot drop sequence {} because other objects depend on it",
+                    sequence.name
+                ),
+            )
+            .with_detail(format!(
+                "A column of table {} takes its numbers from it.",
+                owner.row.name
+            ))
+            .with_hint("Drop the table, or the column's default."));
+        }
+    }
+    remove_sequence(context, id, &sequence.schema, &sequence.name)
+}
+
+fn drop_index(context: &mut DdlContext<'_>, table: u32, name: &str) -> SqlResult<()> {
+    let catalogue = Arc::clone(context.catalogue);
+    let found = context.statement(|tx| catalogue.relation(&mut Reader::Transaction(tx), table))?;
+    let relation = found.ok_or_else(|| no_relation(name))?;
+    if relation.row.marker.is_some() {
+        return Err(super::context::busy(&relation));
+    }
+    let mut row = relation.row.clone();
+    let at = row.indexes.iter().position(|index| index.name == name);
+    let constraint = match at {
+        Some(at) => row.indexes[at].constraint,
+        None => true,
+    };
+    let (Some(at), false) = (at, constraint) else {
+        return Err(SqlError::new(
+            sqlstate::DEPENDENT_OBJECTS_STILL_EXIST,
+            format!(
+                "cannot drop index {name} because a constraint on table {} requires it",
+                row.name
+            ),
+        )
+        .with_hint(format!(
+            "Use ALTER TABLE {} DROP CONSTRAINT {name}.",
+            row.name
+        )));
+    };
+    let index = row.indexes.remove(at);
+    context.effects.obsolete.push(index.storage);
+    context.free_name(&row.schema, name)?;
+    let version = context.number()?;
+    context.put(&row, version)
+}

@@ -1,0 +1,283 @@
+//! Arithmetic and casts as PostgreSQL has them: DataFusion's whole numbers wrap, and its casts truncate.
+//!
+//! An analyzer rule puts functions of ours in the place of operators on whole numbers, and rounds before a cast to one. It
+//! runs after the coercion of types, so both operands have one type.
+
+use std::sync::{Arc, LazyLock};
+
+use datafusion::arrow::array::{Array, ArrayRef, AsArray};
+use datafusion::arrow::compute::kernels::numeric;
+use datafusion::arrow::datatypes::{DataType, Float32Type, Float64Type};
+use datafusion::arrow::error::ArrowError;
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRewriter};
+use datafusion::common::{DFSchema, Result as PlanResult};
+use datafusion::config::ConfigOptions;
+use datafusion::logical_expr::expr::{BinaryExpr, ScalarFunction};
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::{
+    Cast, ColumnarValue, Expr, ExprSchemable, LogicalPlan, Operator, ScalarFunctionArgs, ScalarUDF,
+    ScalarUDFImpl, Signature, Volatility,
+};
+use datafusion::optimizer::AnalyzerRule;
+use datafusion::scalar::ScalarValue;
+
+use super::arrow_values::sql_type_of;
+use super::errors::external;
+use crate::program::ArithmeticOperator;
+
+/// Replaces operators and casts.
+#[derive(Debug)]
+pub(super) struct CheckedArithmetic;
+
+impl AnalyzerRule for CheckedArithmetic {
+    fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> PlanResult<LogicalPlan> {
+        let rewritten = plan.transform_up_with_subqueries(|plan| {
+            let mut schema = merge_schema(&plan.inputs());
+            if let LogicalPlan::TableScan(scan) = &plan {
+                let source = DFSchema::try_from_qualified_schema(
+                    scan.table_name.clone(),
+                    &scan.source.schema(),
+                )?;
+                schema.merge(&source);
+            }
+            let names = NamePreserver::new(&plan);
+            plan.map_expressions(|expr| {
+                let name = names.save(&expr);
+                let rewritten = expr.rewrite(&mut Rewriter { schema: &schema })?;
+                Ok(rewritten.update_data(|expr| name.restore(expr)))
+            })?
+            .map_data(LogicalPlan::recompute_schema)
+        })?;
+        Ok(rewritten.data)
+    }
+
+    fn name(&self) -> &str {
+        "checked_arithmetic"
+    }
+}
+
+/// The same for an expression without a plan.
+pub(super) fn check_expression(expr: Expr, schema: &DFSchema) -> PlanResult<Expr> {
+    Ok(expr.rewrite(&mut Rewriter { schema })?.data)
+}
+
+struct Rewriter<'s> {
+    schema: &'s DFSchema,
+}
+
+impl TreeNodeRewriter for Rewriter<'_> {
+    type Node = Expr;
+
+    fn f_up(&mut self, expr: Expr) -> PlanResult<Transformed<Expr>> {
+        match expr {
+            Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
+                let function = match op {
+                    Operator::Plus => &CHECKED[0],
+                    Operator::Minus => &CHECKED[1],
+                    Operator::Multiply => &CHECKED[2],
+                    _ => {
+                        return Ok(Transformed::no(Expr::BinaryExpr(BinaryExpr {
+                            left,
+                            op,
+                            right,
+                        })));
+                    }
+                };
+                // A column of an outer query has no type here, and stays as it is.
+                let types = (
+                    left.get_type(self.schema).ok(),
+                    right.get_type(self.schema).ok(),
+                );
+                match types {
+                    (Some(of), Some(other)) if of == other && of.is_signed_integer() => {
+                        let args = vec![*left, *right];
+                        let call = ScalarFunction::new_udf(Arc::clone(function), args);
+                        Ok(Transformed::yes(Expr::ScalarFunction(call)))
+                    }
+                    _ => Ok(Transformed::no(Expr::BinaryExpr(BinaryExpr {
+                        left,
+                        op,
+                        right,
+                    }))),
+                }
+            }
+            Expr::Cast(cast) if cast.field.data_type().is_signed_integer() => {
+                let from = cast.expr.get_type(self.schema).ok();
+                let rounds = from.is_some_and(|from| {
+                    matches!(
+                        from,
+                        DataType::Float32 | DataType::Float64 | DataType::Decimal128(..)
+                    )
+                });
+                // Rounded once: the rule may run again on its own result.
+                let is_rounded =
+                    matches!(&*cast.expr, Expr::ScalarFunction(call) if call.func == *ROUND);
+                if !rounds || is_rounded {
+                    return Ok(Transformed::no(Expr::Cast(cast)));
+                }
+                let call = ScalarFunction::new_udf(Arc::clone(&ROUND), vec![*cast.expr]);
+                let input = Box::new(Expr::ScalarFunction(call));
+                Ok(Transformed::yes(Expr::Cast(Cast::new_from_field(
+                    input, cast.field,
+                ))))
+            }
+            other => Ok(Transformed::no(other)),
+        }
+    }
+}
+
+static CHECKED: LazyLock<[Arc<ScalarUDF>; 3]> = LazyLock::new(|| {
+    [
+        ArithmeticOperator::Add,
+        ArithmeticOperator::Subtract,
+        ArithmeticOperator::Multiply,
+    ]
+    .map(|operator| Arc::new(ScalarUDF::from(Checked::new(operator))))
+});
+static ROUND: LazyLock<Arc<ScalarUDF>> =
+    LazyLock::new(|| Arc::new(ScalarUDF::from(RoundToInteger::new())));
+
+/// The operator that a function stands for.
+pub(super) fn checked_operator(function: &ScalarUDF) -> Option<ArithmeticOperator> {
+    let at = CHECKED.iter().position(|it| **it == *function)?;
+    Some(
+        [
+            ArithmeticOperator::Add,
+            ArithmeticOperator::Subtract,
+            ArithmeticOperator::Multiply,
+        ][at],
+    )
+}
+
+/// An operator on whole numbers that fails on overflow.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Checked {
+    operator: ArithmeticOperator,
+    signature: Signature,
+}
+
+impl Checked {
+    fn new(operator: ArithmeticOperator) -> Self {
+        Self {
+            operator,
+            signature: Signature::any(2, Volatility::Immutable),
+        }
+    }
+}
+
+impl ScalarUDFImpl for Checked {
+    fn name(&self) -> &str {
+        match self.operator {
+            ArithmeticOperator::Add => "checked_add",
+            ArithmeticOperator::Subtract => "checked_subtract",
+            _ => "checked_multiply",
+        }
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, arg_types: &[DataType]) -> PlanResult<DataType> {
+        Ok(arg_types.first().cloned().unwrap_or(DataType::Int64))
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> PlanResult<ColumnarValue> {
+        let arrays = ColumnarValue::values_to_arrays(&args.args)?;
+        let [left, right] = arrays.as_slice() else {
+            return datafusion::common::internal_err!("{} takes two numbers", self.name());
+        };
+        let (left, right): (&ArrayRef, &ArrayRef) = (left, right);
+        let result = match self.operator {
+            ArithmeticOperator::Add => numeric::add(left, right),
+            ArithmeticOperator::Subtract => numeric::sub(left, right),
+            _ => numeric::mul(left, right),
+        };
+        let result = result.map_err(|error| match error {
+            ArrowError::ArithmeticOverflow(_) => {
+                external(sql_type_of(left.data_type()).out_of_range())
+            }
+            other => other.into(),
+        })?;
+        like_arguments(&args.args, result)
+    }
+}
+
+/// Rounds a number before it is cast to a whole one: floating-point numbers half to even, decimals half away from zero.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct RoundToInteger {
+    signature: Signature,
+}
+
+impl RoundToInteger {
+    fn new() -> Self {
+        Self {
+            signature: Signature::any(1, Volatility::Immutable),
+        }
+    }
+}
+
+impl ScalarUDFImpl for RoundToInteger {
+    fn name(&self) -> &str {
+        "round_to_integer"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, arg_types: &[DataType]) -> PlanResult<DataType> {
+        Ok(match arg_types.first() {
+            Some(DataType::Decimal128(precision, scale)) => whole(*precision, *scale),
+            Some(other) => other.clone(),
+            None => DataType::Float64,
+        })
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> PlanResult<ColumnarValue> {
+        let arrays = ColumnarValue::values_to_arrays(&args.args)?;
+        let [array] = arrays.as_slice() else {
+            return datafusion::common::internal_err!("round_to_integer takes one number");
+        };
+        let rounded: ArrayRef = match array.data_type() {
+            DataType::Float32 => {
+                let numbers = array.as_primitive::<Float32Type>();
+                Arc::new(numbers.unary::<_, Float32Type>(f32::round_ties_even))
+            }
+            DataType::Float64 => {
+                let numbers = array.as_primitive::<Float64Type>();
+                Arc::new(numbers.unary::<_, Float64Type>(f64::round_ties_even))
+            }
+            // Arrow's cast to a smaller scale rounds half away from zero.
+            DataType::Decimal128(precision, scale) => {
+                datafusion::arrow::compute::cast(array, &whole(*precision, *scale))?
+            }
+            _ => Arc::clone(array),
+        };
+        like_arguments(&args.args, rounded)
+    }
+}
+
+/// A single value if all arguments were single values.
+pub(super) fn like_arguments(
+    args: &[ColumnarValue],
+    result: ArrayRef,
+) -> PlanResult<ColumnarValue> {
+    if args
+        .iter()
+        .all(|arg| matches!(arg, ColumnarValue::Scalar(_)))
+        && result.len() == 1
+    {
+        return Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(
+            &result, 0,
+        )?));
+    }
+    Ok(ColumnarValue::Array(result))
+}
+
+/// The decimal type of the rounded number, which may have a digit more.
+fn whole(precision: u8, scale: i8) -> DataType {
+    let digits = precision.saturating_sub(scale.max(0) as u8) + 1;
+    DataType::Decimal128(digits.clamp(1, 38), 0)
+}

@@ -1,0 +1,45 @@
+//! The front end: DataFusion parses, binds, types and optimizes every statement, and runs what is no row program.
+//!
+//! Only this folder names DataFusion.
+//!
+//! ```text
+//!  text ─ parse ─ rewrite ─ bind (Binder) ─ prepare ─ optimize ┬─ compile ── row program
+//!                                                              └─ Plan ───── run: a physical plan, made anew each time
+//! ```
+
+mod arrow_values;
+mod batch_builder;
+mod bound_expressions;
+mod change_statements;
+mod checked;
+mod compile;
+mod context;
+mod ddl;
+mod ddl_types;
+mod errors;
+mod expression_parts;
+mod expressions;
+mod foreign;
+mod functions;
+mod insert_statement;
+mod names;
+mod output_columns;
+mod parameter_types;
+mod parse;
+mod paths;
+mod planned;
+mod planner;
+mod prepare;
+mod rewrite;
+mod rewrite_catalogue;
+mod rules;
+mod run;
+mod system_rows;
+mod system_tables;
+mod tables;
+
+pub(crate) use output_columns::OutputColumn;
+pub(crate) use planned::{Body, Plan, Planned};
+pub(crate) use planner::{FrontEnd, Request};
+pub(crate) use prepare::SessionInfo;
+pub(crate) use run::{Batch, RunSettings};

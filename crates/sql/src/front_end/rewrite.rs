@@ -1,0 +1,183 @@
+//! What PostgreSQL accepts and DataFusion does not, rewritten in the statement's tree.
+
+use std::ops::ControlFlow;
+
+use datafusion::sql::sqlparser::ast::{
+    Array, BinaryOperator, CastKind, DataType, Expr, Ident, LockClause, Query, Statement,
+    TableAlias, TableAliasColumnDef, TableFactor, UnaryOperator, Value, VisitMut, VisitorMut,
+};
+
+use crate::error::{SqlError, SqlResult};
+
+/// Rewrites a statement.
+///
+/// # Errors
+/// 0A000 for what would be ignored silently: FOR UPDATE and its like.
+pub(super) fn rewrite(statement: &mut Statement) -> SqlResult<()> {
+    super::rewrite_catalogue::rewrite_catalogue(statement);
+    match statement.visit(&mut Rewriter) {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(error) => Err(error),
+    }
+}
+
+struct Rewriter;
+
+impl VisitorMut for Rewriter {
+    type Break = SqlError;
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<SqlError> {
+        if let Some(LockClause { lock_type, .. }) = query.locks.first() {
+            let what = format!("FOR {lock_type}");
+            return ControlFlow::Break(SqlError::unsupported(what).with_hint(
+                "Transactions are serializable: a row that was read and has changed ends one with 40001, so no lock is \
+                 needed.",
+            ));
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<SqlError> {
+        // `generate_series(…) AS bid` names the function's one column, too.
+        let (is_function, alias) = match factor {
+            TableFactor::Table {
+                args: Some(_),
+                alias,
+                ..
+            }
+            | TableFactor::Function { alias, .. } => (true, alias),
+            TableFactor::Table { alias, .. } => (false, alias),
+            _ => return ControlFlow::Continue(()),
+        };
+        if let Some(TableAlias { name, columns, .. }) = alias
+            && is_function
+            && columns.is_empty()
+        {
+            columns.push(TableAliasColumnDef {
+                name: name.clone(),
+                data_type: None,
+            });
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<SqlError> {
+        match expr {
+            Expr::Collate { expr: inner, .. } => {
+                // There is one collation: the order of bytes.
+                let inner = std::mem::replace(&mut **inner, empty());
+                *expr = inner;
+            }
+            Expr::AnyOp {
+                left,
+                compare_op: BinaryOperator::Eq,
+                right,
+                ..
+            } => {
+                if let Expr::Array(Array { elem, .. }) = &mut **right {
+                    let (left, list) = (
+                        std::mem::replace(&mut **left, empty()),
+                        std::mem::take(elem),
+                    );
+                    *expr = in_list(left, list, false);
+                }
+            }
+            Expr::AllOp {
+                left,
+                compare_op: BinaryOperator::NotEq,
+                right,
+            } => {
+                if let Expr::Array(Array { elem, .. }) = &mut **right {
+                    let (left, list) = (
+                        std::mem::replace(&mut **left, empty()),
+                        std::mem::take(elem),
+                    );
+                    *expr = in_list(left, list, true);
+                }
+            }
+            Expr::BinaryOp { op, left, right } => {
+                if is_arithmetic(op) {
+                    type_number(left);
+                    type_number(right);
+                }
+                if let BinaryOperator::PGCustomBinaryOperator(parts) = op
+                    && let Some(plain) = plain_operator(parts)
+                {
+                    *op = plain;
+                }
+            }
+            _ => {}
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+fn is_arithmetic(operator: &BinaryOperator) -> bool {
+    matches!(
+        operator,
+        BinaryOperator::Plus
+            | BinaryOperator::Minus
+            | BinaryOperator::Multiply
+            | BinaryOperator::Divide
+            | BinaryOperator::Modulo
+    )
+}
+
+/// A whole number that fits into four bytes is an `integer`, which decides on where sums overflow. To DataFusion all whole
+/// numbers have eight bytes.
+fn type_number(expr: &mut Expr) {
+    let digits = match &*expr {
+        Expr::Value(value) => match &value.value {
+            Value::Number(digits, false) => Some(digits.clone()),
+            _ => None,
+        },
+        Expr::UnaryOp {
+            op: UnaryOperator::Minus,
+            expr: inner,
+        } => match &**inner {
+            Expr::Value(value) => match &value.value {
+                Value::Number(digits, false) => Some(format!("-{digits}")),
+                _ => None,
+            },
+            _ => None,
+        },
+        _ => None,
+    };
+    if digits.is_some_and(|digits| digits.parse::<i32>().is_ok()) {
+        let number = std::mem::replace(expr, empty());
+        *expr = Expr::Cast {
+            kind: CastKind::DoubleColon,
+            expr: Box::new(number),
+            data_type: DataType::Integer(None),
+            array: false,
+            format: None,
+        };
+    }
+}
+
+/// A place holder in the tree while a part of it is moved.
+fn empty() -> Expr {
+    Expr::Identifier(Ident::new(""))
+}
+
+fn in_list(left: Expr, list: Vec<Expr>, negated: bool) -> Expr {
+    Expr::InList {
+        expr: Box::new(left),
+        list,
+        negated,
+    }
+}
+
+/// `OPERATOR(pg_catalog.~)` and its like.
+fn plain_operator(parts: &[String]) -> Option<BinaryOperator> {
+    Some(match parts.last()?.as_str() {
+        "~" => BinaryOperator::PGRegexMatch,
+        "~*" => BinaryOperator::PGRegexIMatch,
+        "!~" => BinaryOperator::PGRegexNotMatch,
+        "!~*" => BinaryOperator::PGRegexNotIMatch,
+        "~~" => BinaryOperator::PGLikeMatch,
+        "=" => BinaryOperator::Eq,
+        "<>" => BinaryOperator::NotEq,
+        _ => return None,
+    })
+}

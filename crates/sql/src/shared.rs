@@ -1,0 +1,158 @@
+//! What all connections to one database share.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use namiki::Database;
+use tokio::runtime::{Handle, Runtime};
+use tokio::sync::{Semaphore, watch};
+
+use crate::catalogue::{Catalogue, Sequences};
+use crate::ddl::{Effects, remove_marker};
+use crate::error::{SqlError, SqlResult};
+use crate::front_end::FrontEnd;
+use crate::sqlstate;
+use crate::stats::Counters;
+use crate::storage::Storage;
+use crate::text_cache::TextCache;
+use crate::views::Views;
+
+/// Settings of an engine.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct EngineOptions {
+    /// Threads of the second pool: planning, and statements that are no row programs. Default: 2.
+    pub planner_threads: usize,
+    /// Statements that run on the second pool at once; others wait. Default: 64.
+    pub long_statements_max: usize,
+    /// Texts with a kept plan, at most. Default: 4096.
+    pub text_cache_entries: usize,
+    /// Bytes of the rows of one statement inside a transaction. Default: 64 MiB.
+    pub result_bytes_max: usize,
+    /// Rows that a transaction may read. Default: 1,000,000.
+    pub scan_rows_max: usize,
+    /// Bytes that the plans of all statements may take together. Default: 1 GiB.
+    pub plan_memory_bytes: usize,
+    /// Whether the server flushes a connection's log stream whenever its runtime parks (`Database::flush_stream`).
+    /// Otherwise the log's own thread does. Default: false.
+    pub flushed_by_caller: bool,
+}
+
+impl Default for EngineOptions {
+    fn default() -> Self {
+        Self {
+            planner_threads: 2,
+            long_statements_max: 64,
+            text_cache_entries: 4096,
+            result_bytes_max: 64 << 20,
+            scan_rows_max: 1_000_000,
+            plan_memory_bytes: 1 << 30,
+            flushed_by_caller: false,
+        }
+    }
+}
+
+/// What all connections to one database share.
+pub(crate) struct Shared {
+    pub(crate) db: Database,
+    pub(crate) options: EngineOptions,
+    pub(crate) catalogue: Arc<Catalogue>,
+    pub(crate) storage: Arc<Storage>,
+    pub(crate) sequences: Arc<Sequences>,
+    pub(crate) front_end: FrontEnd,
+    pub(crate) cache: TextCache,
+    pub(crate) views: Views,
+    pub(crate) counters: Counters,
+    /// Permits of statements on the second pool.
+    pub(crate) long_statements: Arc<Semaphore>,
+    /// The number of changes of the catalogue: statements that wait for one watch it.
+    pub(crate) changes: watch::Sender<u64>,
+    /// Numbers of statements, for cancellations.
+    pub(crate) next_statement: AtomicU64,
+    pub(crate) pool: Handle,
+    pub(crate) runtime: Option<Runtime>,
+}
+
+impl Shared {
+    /// The second pool.
+    pub(crate) fn pool(&self) -> &Handle {
+        &self.pool
+    }
+
+    /// Runs this where it may block.
+    ///
+    /// # Errors
+    /// What it returns; XX000 if it panics.
+    pub(crate) async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> SqlResult<T> {
+        let done = self.pool.spawn_blocking(work).await;
+        done.map_err(|error| {
+            SqlError::new(
+                sqlstate::INTERNAL_ERROR,
+                format!("a task has failed: {error}"),
+            )
+        })
+    }
+
+    /// A permit to run a statement on the second pool.
+    ///
+    /// # Errors
+    /// 57P01 while the engine is shut down.
+    pub(crate) async fn long_statement(&self) -> SqlResult<tokio::sync::OwnedSemaphorePermit> {
+        let permit = Arc::clone(&self.long_statements).acquire_owned().await;
+        permit.map_err(|_| SqlError::new(sqlstate::ADMIN_SHUTDOWN, "the server is shutting down"))
+    }
+
+    /// A transaction that has changed the catalogue is durable.
+    pub(crate) fn committed(self: &Arc<Self>, effects: Effects) {
+        for id in &effects.sequences {
+            self.sequences.forget(*id);
+        }
+        self.changes.send_modify(|changes| *changes += 1);
+        self.remove_later(effects.obsolete);
+    }
+
+    /// A transaction that was to change the catalogue was rolled back.
+    pub(crate) fn rolled_back(self: &Arc<Self>, effects: Effects) {
+        if !effects.marked.is_empty() {
+            let (shared, marked) = (Arc::clone(self), effects.marked);
+            self.pool.spawn_blocking(move || {
+                for id in marked {
+                    // What cannot be removed now is at the next opening.
+                    let _ = remove_marker(&shared.db, &shared.catalogue, id);
+                }
+                shared.changes.send_modify(|changes| *changes += 1);
+            });
+        }
+        self.remove_later(effects.created.into_iter().collect());
+    }
+
+    fn remove_later(self: &Arc<Self>, numbers: Vec<u64>) {
+        if numbers.is_empty() {
+            return;
+        }
+        let shared = Arc::clone(self);
+        self.pool.spawn_blocking(move || {
+            for number in numbers {
+                // As above.
+                let _ = shared.storage.remove(number);
+            }
+        });
+    }
+
+    /// The number of the next statement.
+    pub(crate) fn statement_number(&self) -> u64 {
+        self.next_statement.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            // The last handle may be dropped in a task, which must not wait for threads.
+            runtime.shutdown_background();
+        }
+    }
+}

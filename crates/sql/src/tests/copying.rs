@@ -1,0 +1,76 @@
+//! COPY in both directions.
+
+use super::harness::Fixture;
+use crate::sqlstate;
+
+#[test]
+fn rows_come_back_through_copy() {
+    let fixture = Fixture::new();
+    let mut client = fixture.client();
+    client.tag("CREATE TABLE t (id int PRIMARY KEY, a text, b numeric(5,1))");
+    let data = "1\ttab\\tinside\t1.5\n2\t\\N\t\\N\n3\t\t-0.1\n";
+    assert_eq!(
+        client
+            .copy_in("COPY t FROM STDIN", data.as_bytes(), 5)
+            .unwrap(),
+        "COPY 3"
+    );
+    assert_eq!(client.copy_out("COPY t TO STDOUT").unwrap(), data);
+    let csv = client
+        .copy_out("COPY (SELECT id, a FROM t ORDER BY id DESC) TO STDOUT (FORMAT csv, HEADER)");
+    assert_eq!(csv.unwrap(), "id,a\n3,\"\"\n2,\n1,tab\tinside\n");
+    let error = client
+        .copy_in("COPY t FROM STDIN", b"9\tx\n", 100)
+        .unwrap_err();
+    assert_eq!(error.sqlstate(), sqlstate::BAD_COPY_FILE_FORMAT);
+    let error = client
+        .copy_in("COPY t (id) FROM STDIN", b"8\n1\n", 100)
+        .unwrap_err();
+    assert_eq!(error.sqlstate(), sqlstate::UNIQUE_VIOLATION);
+    let error = client
+        .copy_in("COPY t (id) FROM STDIN", b"x\n", 100)
+        .unwrap_err();
+    assert_eq!(error.sqlstate(), sqlstate::INVALID_TEXT_REPRESENTATION);
+    assert_eq!(client.lines("SELECT count(*) FROM t"), ["3"]);
+}
+
+#[test]
+fn a_bulk_load_is_rolled_back_with_its_table() {
+    let fixture = Fixture::new();
+    let mut client = fixture.client();
+    client.tag("CREATE TABLE t (id int PRIMARY KEY, a int)");
+    client.tag("CREATE INDEX ON t (a)");
+    client.tag("INSERT INTO t VALUES (1, 1)");
+    client.tag("BEGIN");
+    client.tag("TRUNCATE t");
+    let lines: String = (0..20_000)
+        .map(|id| format!("{id}\t{}\n", id % 7))
+        .collect();
+    assert_eq!(
+        client
+            .copy_in("COPY t FROM STDIN", lines.as_bytes(), 10_000)
+            .unwrap(),
+        "COPY 20000"
+    );
+    assert_eq!(client.lines("SELECT count(*) FROM t WHERE a = 3"), ["2857"]);
+    client.tag("ROLLBACK");
+    assert_eq!(client.lines("SELECT * FROM t"), ["1|1"]);
+    client.tag("BEGIN");
+    client.tag("TRUNCATE t");
+    client
+        .copy_in("COPY t FROM STDIN WITH (FREEZE)", lines.as_bytes(), 65_536)
+        .unwrap();
+    client.tag("COMMIT");
+    assert_eq!(client.lines("SELECT count(*) FROM t"), ["20000"]);
+    assert_eq!(
+        client.lines("SELECT id FROM t WHERE a = 6 ORDER BY id LIMIT 1"),
+        ["6"]
+    );
+    assert_eq!(
+        client
+            .copy_in("COPY t FROM STDIN WITH (FREEZE)", b"", 1)
+            .unwrap_err()
+            .sqlstate(),
+        "55000"
+    );
+}

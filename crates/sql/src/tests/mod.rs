@@ -1,0 +1,15 @@
+//! Statements against an engine in this process, on a disk in memory.
+//!
+//! One test program for all of them: linking DataFusion is slow.
+
+mod building;
+mod catalogue;
+mod changes;
+mod copying;
+mod harness;
+mod pgbench;
+mod programs_and_plans;
+mod queries;
+mod reopening;
+mod tables;
+mod transactions;
