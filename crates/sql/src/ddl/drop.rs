@@ -79,6 +79,7 @@ fn drop_table(context: &mut DdlContext<'_>, relation: &Relation) -> SqlResult<()
     }
     let (catalogue, id) = (Arc::clone(context.catalogue), row.id);
     context.statement(|tx| catalogue.remove_relation(tx, id))?;
+    context.effects.versions.push((id, None));
     context.abandon(row);
     Ok(())
 }
