@@ -9,13 +9,14 @@ use datafusion::sql::sqlparser::ast::{
 };
 use namiki_data::columns::Datum;
 
-use super::arrow_values::arrow_type;
+use super::arrow_values::{arrow_type, field_type};
 use super::bound_expressions::Scope;
 use super::errors::sql_error;
 use super::names::{identifier, is_default, no_column, parameter_number, table_name};
 use super::output_columns::OutputColumn;
 use super::planned::{Body, Plan};
 use super::planner::Planning;
+use super::sql_casts::check_assignable;
 use crate::change::{Arbiter, ConflictAction, InsertProgram, InsertValue, OnConflict, Target};
 use crate::error::{SqlError, SqlResult};
 use crate::program::{Scalar, cast};
@@ -95,6 +96,7 @@ impl Planning<'_, '_> {
             }
             columns.push(at);
         }
+        let named = columns.len();
         if insert.columns.is_empty() {
             columns = (0..relation.columns().len()).collect();
         }
@@ -105,6 +107,11 @@ impl Planning<'_, '_> {
             }
             Some(query) => self.insert_source(*query, &target, &mut columns)?,
         };
+        if columns.len() < named && !(values.len() == 1 && columns.is_empty()) {
+            return Err(SqlError::syntax(
+                "INSERT has more target columns than expressions",
+            ));
+        }
         let on_conflict = match insert.on {
             None => None,
             Some(OnInsert::OnConflict(on)) => {
@@ -308,6 +315,10 @@ pub(super) fn cast_columns(
     let mut columns = Vec::with_capacity(schema.fields().len());
     for (at, column) in schema.columns().into_iter().enumerate() {
         let name = format!("c{at}");
+        if let Some(of) = at.checked_sub(from).and_then(|at| types.get(at)) {
+            // Which texts are literals is not known here.
+            check_assignable(field_type(schema.field(at)), *of, true)?;
+        }
         let expr = PlanExpr::Column(column);
         columns.push(match at.checked_sub(from).and_then(|at| types.get(at)) {
             Some(of) => expr
