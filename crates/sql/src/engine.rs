@@ -80,6 +80,7 @@ impl Engine {
                 counters: Counters::default(),
                 versions: parking_lot::RwLock::default(),
                 changes: watch::Sender::new(0),
+                change_number: AtomicU64::new(0),
                 next_statement: AtomicU64::new(1),
                 pool,
                 runtime: Some(runtime),

@@ -174,6 +174,12 @@ impl Connection {
         )
     }
 
+    /// Bytes of COPY that have arrived and are no line yet.
+    #[must_use]
+    pub fn copy_buffered_bytes(&self) -> usize {
+        self.copy.as_ref().map_or(0, |copy| copy.lines.buffered())
+    }
+
     async fn copy_rows(&mut self, copy: &mut CopyIn, is_last: bool) -> SqlResult<()> {
         copy.cancelled.check()?;
         while let Some(fields) = copy.lines.next_line(is_last)? {
