@@ -16,6 +16,14 @@ def order_of_evaluation(what, ours, theirs, statement):
     return not one and other[:2] == "22" and any(word in statement.text for word in words)
 
 
+def text_for_varchar(what, ours, theirs, statement):
+    """An expression over a varchar."""
+    plain = lambda types: [25 if of == 1043 else of for of in types]
+    same = plain(ours.types) == plain(theirs.types) and ours.types != theirs.types
+    return same and ours.normal_rows(statement.is_ordered) == theirs.normal_rows(statement.is_ordered)
+
+
 RULES = [
+    ("an expression over varchar is of type text", text_for_varchar),
     ("the order in which parts of a condition are evaluated is not defined", order_of_evaluation),
 ]

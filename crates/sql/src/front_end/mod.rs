@@ -19,6 +19,7 @@ mod ddl_types;
 mod errors;
 mod expression_parts;
 mod expressions;
+mod float_extremes;
 mod foreign;
 mod functions;
 mod insert_statement;

@@ -115,11 +115,14 @@ pub(super) fn tell_apart_parts(body: &mut SetExpr) {
             _ => None,
         })
         .collect();
+    let mut seen = std::collections::HashSet::new();
     for (at, item) in select.projection.iter_mut().enumerate() {
         let SelectItem::UnnamedExpr(expr) = item else {
             continue;
         };
-        if is_column(without_casts(expr)) {
+        // The second time, a column has no name by which it could be found.
+        let is_new = seen.insert(without_casts(expr).to_string());
+        if is_column(without_casts(expr)) && is_new {
             continue;
         }
         let own = names.get(at).cloned().flatten().filter(|name| {
@@ -204,7 +207,10 @@ pub(super) fn name_of(expr: &Expr) -> Option<String> {
                 Err(_) => data_type.to_string().to_lowercase(),
             },
         },
-        Expr::Case { .. } => "case".to_owned(),
+        Expr::Case { else_result, .. } => match else_result.as_deref().and_then(name_of) {
+            Some(name) if name != UNNAMED => name,
+            _ => "case".to_owned(),
+        },
         Expr::Exists { .. } => "exists".to_owned(),
         Expr::Extract { .. } => "extract".to_owned(),
         Expr::Substring { .. } => "substring".to_owned(),

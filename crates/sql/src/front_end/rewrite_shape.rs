@@ -4,10 +4,13 @@
 //! |---|---|
 //! | `FETCH FIRST n ROWS ONLY` | `LIMIT n` |
 //! | `1e15` | `1000000000000000`; a floating-point number where that has more than 38 digits |
+//! | `~a` | `(a # -1)` |
+//! | `to_timestamp(a)` | a `timestamptz` |
 //! | `mod(a, b)`, `every`, `variance`, `sign` | `a % b`, `bool_and`, `var_samp`, `signum` |
 //! | `SELECT a + 1, sum(b)` in a subquery | columns with names of their own |
 //! | `1` as a result | an `integer`, as in arithmetic |
-//! | INTERSECT ALL, EXCEPT ALL, FULL JOIN … USING | refused: the answers would be wrong |
+//! | `extract(year FROM d)`, `date_part` | a `numeric`, a floating-point number |
+//! | `generate_series` outside of FROM, INTERSECT ALL, EXCEPT ALL, FULL JOIN … USING | refused: the answers would be wrong |
 //! | a join without a condition | a syntax error |
 
 use std::ops::ControlFlow;
@@ -16,7 +19,7 @@ use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CastKind, DataType, DateTimeField, ExactNumberInfo, Expr, Function,
     FunctionArg, FunctionArgExpr, FunctionArguments, Ident, JoinConstraint, JoinOperator,
     LimitClause, ObjectName, Query, Select, SelectItem, SetExpr, SetOperator, SetQuantifier,
-    Statement, Value, VisitMut, VisitorMut,
+    Statement, TimezoneInfo, UnaryOperator, Value, VisitMut, VisitorMut,
 };
 
 use super::names::identifier;
@@ -53,6 +56,17 @@ struct Rewriter {
 impl VisitorMut for Rewriter {
     type Break = SqlError;
 
+    fn pre_visit_statement(&mut self, statement: &mut Statement) -> ControlFlow<SqlError> {
+        let returning = match statement {
+            Statement::Insert(insert) => &mut insert.returning,
+            Statement::Update(update) => &mut update.returning,
+            Statement::Delete(delete) => &mut delete.returning,
+            _ => return ControlFlow::Continue(()),
+        };
+        returning.iter_mut().flatten().for_each(type_item);
+        ControlFlow::Continue(())
+    }
+
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<SqlError> {
         // The rows of VALUES in an INSERT are read by the columns' types.
         let is_source = self.is_insert && self.depth == 1;
@@ -74,11 +88,7 @@ impl VisitorMut for Rewriter {
     }
 
     fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<SqlError> {
-        for item in &mut select.projection {
-            if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item {
-                type_number(expr);
-            }
-        }
+        select.projection.iter_mut().for_each(type_item);
         match check_joins(select) {
             Ok(()) => ControlFlow::Continue(()),
             Err(error) => ControlFlow::Break(error),
@@ -107,6 +117,18 @@ impl VisitorMut for Rewriter {
                 }
             }
             Expr::Nested(inner) => type_number(inner),
+            Expr::UnaryOp {
+                op: UnaryOperator::BitwiseNot,
+                expr: inner,
+            } => {
+                let input = std::mem::replace(&mut **inner, Expr::Value(Value::Null.into()));
+                let ones = Expr::Value(Value::Number("-1".to_owned(), false).into());
+                *expr = Expr::Nested(Box::new(Expr::BinaryOp {
+                    left: Box::new(input),
+                    op: BinaryOperator::PGBitwiseXor,
+                    right: Box::new(ones),
+                }));
+            }
             Expr::Extract { field, .. } => {
                 let has_fraction = matches!(
                     field,
@@ -129,6 +151,12 @@ impl VisitorMut for Rewriter {
             _ => {}
         }
         ControlFlow::Continue(())
+    }
+}
+
+fn type_item(item: &mut SelectItem) {
+    if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item {
+        type_number(expr);
     }
 }
 
@@ -289,6 +317,16 @@ fn rewrite_function(function: &mut Function) -> SqlResult<Option<Expr>> {
         "every" => "bool_and",
         "variance" => "var_samp",
         "sign" => "signum",
+        "generate_series" => {
+            return Err(SqlError::unsupported("a set of rows outside of FROM"));
+        }
+        "to_timestamp" if list.args.len() == 1 => {
+            let time = Expr::Function(function.clone());
+            return Ok(Some(cast(
+                time,
+                DataType::Timestamp(None, TimezoneInfo::WithTimeZone),
+            )));
+        }
         "date_part" => {
             let number = Expr::Function(function.clone());
             return Ok(Some(cast(number, DataType::DoublePrecision)));
