@@ -24,14 +24,18 @@ use crate::sqlstate;
 use crate::types::{SqlType, TimeZone, from_text, parse_numeric};
 
 impl Planning<'_, '_> {
-    /// A parameter that is assigned to a column has the column's type, unless the client or another place has decided.
+    /// A parameter that is assigned to a column has the column's type, unless the client or another place has decided. A
+    /// client that says `numeric` says nothing of the digits: the column does.
     pub(super) fn assign_parameter(&mut self, expr: &Expr, of: SqlType) {
         if let Some(number) = parameter_number(expr) {
             let types = &mut self.parameters.types;
             if types.len() <= number {
                 types.resize(number + 1, None);
             }
-            types[number].get_or_insert(of);
+            let known = types[number].get_or_insert(of);
+            if *known == SqlType::NUMERIC && matches!(of, SqlType::Numeric { .. }) {
+                *known = of;
+            }
         }
     }
 

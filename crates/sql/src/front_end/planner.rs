@@ -286,7 +286,7 @@ fn explain(body: &Body) -> Vec<String> {
             program,
             plan: None,
         } => {
-            let how = if program.increments.is_some() {
+            let how = if program.adds_later() {
                 ", added at the commit"
             } else {
                 ""
