@@ -21,7 +21,7 @@ from random_statements import OIDS, Maker
 
 # New tables after this number of statements.
 STATEMENTS_OF_TABLES = 100
-# Binary and text: the numbers of floating point, whose sums depend on the order of rows.
+# Numbers of floating point: their sums depend on the order of rows.
 FLOATS = (700, 701)
 
 
@@ -46,6 +46,12 @@ class Server:
             raise SystemExit(f"{self.name}: {text}: {result.error_message.decode()}")
 
 
+def normal(value, of):
+    if value is not None and of in FLOATS:
+        return f"{float(value):.10g}" if of == 701 else f"{float(value):.5g}"
+    return value
+
+
 class Answer:
     def __init__(self, result):
         sqlstate = result.error_field(67)
@@ -55,6 +61,7 @@ class Answer:
             self.sqlstate, self.message = "08000", result.error_message.decode()
         self.tag = (result.command_status or b"").decode()
         self.types = [result.ftype(column) for column in range(result.nfields)]
+        self.names = [result.fname(column).decode() for column in range(result.nfields)]
         self.rows = [
             tuple(self.value(result, row, column) for column in range(result.nfields)) for row in range(result.ntuples)
         ]
@@ -63,7 +70,7 @@ class Answer:
         value = result.get_value(row, column)
         return None if value is None else value.decode()
 
-    def normal_rows(self, is_ordered):
+    def normal_rows(self, is_ordered, normal=normal):
         rows = [tuple(normal(value, of) for value, of in zip(row, self.types)) for row in self.rows]
         return rows if is_ordered else sorted(rows, key=lambda row: [(value is not None, value or "") for value in row])
 
@@ -71,13 +78,7 @@ class Answer:
         if self.sqlstate:
             return f"{self.sqlstate} {self.message}"
         rows = "".join(f"\n    {row}" for row in self.rows[:20])
-        return f"{self.tag}, types {self.types}{rows}"
-
-
-def normal(value, of):
-    if value is not None and of in FLOATS:
-        return f"{float(value):.10g}" if of == 701 else f"{float(value):.5g}"
-    return value
+        return f"{self.tag}, types {self.types}, names {self.names}{rows}"
 
 
 def differ(ours, theirs, statement):
@@ -88,6 +89,8 @@ def differ(ours, theirs, statement):
         return "tags"
     if ours.types != theirs.types:
         return "types"
+    if ours.names != theirs.names:
+        return "names"
     if ours.normal_rows(statement.is_ordered) != theirs.normal_rows(statement.is_ordered):
         return "rows"
     return ""

@@ -386,8 +386,10 @@ class Maker:
             text += f" WHERE {self.filter(table)}"
         is_ordered = False
         if table.key and r.random() < 0.4:
+            # With the table's name, it is no column of the answer: `CASE … ELSE a END` is called a.
             first = r.choice(scope)[0] + r.choice(["", " DESC", " NULLS FIRST", " DESC NULLS LAST"])
-            text += f" ORDER BY {first}, {', '.join(table.key)}"
+            key = ", ".join(f"{table.name}.{name}" for name in table.key)
+            text += f" ORDER BY {table.name}.{first}, {key}"
             is_ordered = True
             if r.random() < 0.5:
                 text += f" LIMIT {r.randint(0, 8)}" + r.choice(["", f" OFFSET {r.randint(0, 4)}"])

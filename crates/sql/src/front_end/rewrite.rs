@@ -155,10 +155,11 @@ pub(super) fn type_number(expr: &mut Expr) {
     };
     if digits.is_some_and(|digits| digits.parse::<i32>().is_ok()) {
         let number = std::mem::replace(expr, empty());
+        // Written so, it is known as no cast of the statement's (`output_columns.rs`).
         *expr = Expr::Cast {
-            kind: CastKind::DoubleColon,
+            kind: CastKind::Cast,
             expr: Box::new(number),
-            data_type: DataType::Integer(None),
+            data_type: DataType::Int4(None),
             array: false,
             format: None,
         };

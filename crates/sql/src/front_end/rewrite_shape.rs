@@ -23,7 +23,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use super::names::identifier;
-use super::output_columns::tell_apart_parts;
+use super::output_columns::{keep_name, tell_apart_parts};
 use super::rewrite::type_number;
 use crate::error::{SqlError, SqlResult};
 use crate::sqlstate;
@@ -84,6 +84,20 @@ impl VisitorMut for Rewriter {
 
     fn post_visit_query(&mut self, _query: &mut Query) -> ControlFlow<SqlError> {
         self.depth -= 1;
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<SqlError> {
+        for (at, item) in select.projection.iter_mut().enumerate() {
+            let SelectItem::UnnamedExpr(Expr::Function(function)) = &*item else {
+                continue;
+            };
+            let last = function.name.0.last().and_then(|part| part.as_ident());
+            let name = last.map(identifier).unwrap_or_default();
+            if ["every", "mod", "sign", "variance"].contains(&name.as_str()) {
+                keep_name(item, at, &name);
+            }
+        }
         ControlFlow::Continue(())
     }
 
