@@ -17,10 +17,12 @@ import psycopg
 
 import sqllogic
 from allowed import allowed
-from random_statements import OIDS, Maker
+from random_statements import OIDS, Maker, Statement
 
 # New tables after this number of statements.
 STATEMENTS_OF_TABLES = 100
+# How many of these are transactions of several statements.
+BLOCKS = 0.05
 # Numbers of floating point: their sums depend on the order of rows.
 FLOATS = (700, 701)
 
@@ -143,6 +145,37 @@ class Comparison:
             for table in self.tables_of(statement):
                 self.fill(table, self.rows_of([table])[table.name])
 
+    def block(self, statements, end):
+        """Runs a transaction. A difference is shown with all that came before it."""
+        ran = []
+        for statement in [Statement("BEGIN"), *statements, Statement(end)]:
+            theirs, ours = self.postgresql.run(statement), self.namiki.run(statement)
+            ran.append(statement)
+            what = differ(ours, theirs, statement)
+            if not what:
+                self.equal += 1
+                self.equal_errors += bool(ours.sqlstate)
+                continue
+            reason = allowed(what, ours, theirs, statement)
+            self.postgresql.run(Statement("ROLLBACK"))
+            self.namiki.run(Statement("ROLLBACK"))
+            if reason:
+                self.allowed[reason] += 1
+            else:
+                text = [f"\n-- {what} differ in a transaction"]
+                for table in self.maker.tables:
+                    text += [line + ";" for line in self.of_rows(table, self.rows_of([table])[table.name])]
+                for part in ran:
+                    text.append(f"{part.text};" + (f" -- {part.parameters}" if part.parameters else ""))
+                text.append(f"-- PostgreSQL: {theirs.shown()}\n-- Namiki:     {ours.shown()}")
+                self.found.append((what, ours.message))
+                print("\n".join(text), flush=True)
+            break
+        else:
+            return
+        for table in self.maker.tables:
+            self.fill(table, self.rows_of([table])[table.name])
+
     def tables_of(self, statement):
         return [table for table in self.maker.tables if re.search(rf"\b{table.name}\b", statement.text)]
 
@@ -216,7 +249,11 @@ class Comparison:
         while self.equal < statements:
             self.new_tables()
             for _ in range(STATEMENTS_OF_TABLES):
-                self.step(self.maker.statement())
+                if self.maker.random.random() < BLOCKS:
+                    parts = [self.maker.statement() for _ in range(self.maker.random.randint(1, 5))]
+                    self.block(parts, self.maker.random.choice(["COMMIT", "ROLLBACK"]))
+                else:
+                    self.step(self.maker.statement())
                 if len(self.found) >= most:
                     return
 

@@ -271,6 +271,9 @@ fn figure(expr: &Expr) -> (u8, String) {
         }),
         Expr::Exists { .. } => good("exists"),
         Expr::Extract { .. } => good("extract"),
+        Expr::Substring {
+            shorthand: true, ..
+        } => good("substr"),
         Expr::Substring { .. } => good("substring"),
         Expr::Position { .. } => good("position"),
         Expr::Ceil { .. } => good("ceil"),

@@ -334,6 +334,10 @@ fn rewrite_function(function: &mut Function) -> SqlResult<Option<Expr>> {
         "generate_series" => {
             return Err(SqlError::unsupported("a set of rows outside of FROM"));
         }
+        // DataFusion's patterns are others.
+        "to_char" | "to_date" | "to_timestamp" | "to_number" if list.args.len() > 1 => {
+            return Err(SqlError::unsupported(format!("{name} with a pattern")));
+        }
         "to_timestamp" if list.args.len() == 1 => {
             let time = Expr::Function(function.clone());
             return Ok(Some(cast(
