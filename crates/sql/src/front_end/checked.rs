@@ -24,6 +24,7 @@ use datafusion::scalar::ScalarValue;
 
 use super::arrow_values::{arrow_type, datum_at, field_type, scalar_value, sql_type_of};
 use super::errors::{external, sql_error};
+use super::expression_parts::like_arguments;
 use super::sql_casts;
 use crate::error::SqlResult;
 use crate::program::ArithmeticOperator;
@@ -382,23 +383,6 @@ impl ScalarUDFImpl for RoundToInteger {
         };
         like_arguments(&args.args, rounded)
     }
-}
-
-/// A single value if all arguments were single values.
-pub(super) fn like_arguments(
-    args: &[ColumnarValue],
-    result: ArrayRef,
-) -> PlanResult<ColumnarValue> {
-    if args
-        .iter()
-        .all(|arg| matches!(arg, ColumnarValue::Scalar(_)))
-        && result.len() == 1
-    {
-        return Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(
-            &result, 0,
-        )?));
-    }
-    Ok(ColumnarValue::Array(result))
 }
 
 /// The decimal type of the rounded number, which may have a digit more.

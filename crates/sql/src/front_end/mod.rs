@@ -41,6 +41,7 @@ mod sql_casts;
 mod system_rows;
 mod system_tables;
 mod tables;
+mod typed_numbers;
 
 pub(crate) use output_columns::OutputColumn;
 pub(crate) use planned::{Body, Plan, Planned};

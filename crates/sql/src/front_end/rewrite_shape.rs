@@ -24,7 +24,7 @@ use datafusion::sql::sqlparser::ast::{
 
 use super::names::identifier;
 use super::output_columns::{keep_name, tell_apart_parts};
-use super::rewrite::type_number;
+use super::typed_numbers::type_number;
 use crate::error::{SqlError, SqlResult};
 use crate::sqlstate;
 use crate::types::parse_numeric;

@@ -17,8 +17,8 @@ use datafusion::scalar::ScalarValue;
 use namiki_data::columns::Datum;
 
 use super::arrow_values::{arrow_type, datum_at, field, scalar_value};
-use super::checked::like_arguments;
 use super::errors::external;
+use super::expression_parts::like_arguments;
 use crate::error::{SqlError, SqlResult};
 use crate::sqlstate;
 use crate::types::{SqlType, TimeZone, from_text, write_text};
