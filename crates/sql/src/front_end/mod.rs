@@ -32,6 +32,7 @@ mod paths;
 mod planned;
 mod planner;
 mod prepare;
+mod regclass;
 mod rewrite;
 mod rewrite_catalogue;
 mod rewrite_shape;

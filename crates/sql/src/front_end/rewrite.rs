@@ -19,6 +19,7 @@ use crate::error::{SqlError, SqlResult};
 /// # Errors
 /// 0A000 for what would be ignored silently: FOR UPDATE and its like.
 pub(super) fn rewrite(statement: &mut Statement) -> SqlResult<()> {
+    super::regclass::rewrite_regclass(statement);
     super::rewrite_catalogue::rewrite_catalogue(statement);
     super::rewrite_shape::rewrite_shape(statement)?;
     match statement.visit(&mut Rewriter) {
