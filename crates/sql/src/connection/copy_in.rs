@@ -327,5 +327,14 @@ fn column_numbers(target: &Target, names: &[String]) -> SqlResult<Vec<usize>> {
             )
         })
     };
-    names.iter().map(number).collect()
+    let numbers = names.iter().map(number).collect::<SqlResult<Vec<_>>>()?;
+    for (at, name) in names.iter().enumerate() {
+        if names[..at].contains(name) {
+            return Err(SqlError::new(
+                sqlstate::DUPLICATE_COLUMN,
+                format!("column \"{name}\" specified more than once"),
+            ));
+        }
+    }
+    Ok(numbers)
 }
