@@ -23,6 +23,7 @@ use datafusion::optimizer::AnalyzerRule;
 use datafusion::scalar::ScalarValue;
 
 use super::arrow_values::sql_type_of;
+use super::decimals::apply_decimal_rules;
 use super::errors::external;
 use crate::program::ArithmeticOperator;
 
@@ -59,7 +60,7 @@ impl AnalyzerRule for CheckedArithmetic {
 
 /// The same for an expression without a plan.
 pub(super) fn check_expression(expr: Expr, schema: &DFSchema) -> PlanResult<Expr> {
-    Ok(expr.rewrite(&mut Rewriter { schema })?.data)
+    apply_decimal_rules(expr.rewrite(&mut Rewriter { schema })?.data, schema)
 }
 
 struct Rewriter<'s> {

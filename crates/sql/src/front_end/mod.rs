@@ -8,6 +8,7 @@
 //! ```
 
 mod arrow_values;
+mod average;
 mod batch_builder;
 mod bound_expressions;
 mod change_statements;
@@ -16,6 +17,7 @@ mod compile;
 mod context;
 mod ddl;
 mod ddl_types;
+mod decimals;
 mod errors;
 mod expression_parts;
 mod expressions;

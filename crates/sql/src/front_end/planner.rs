@@ -13,9 +13,11 @@ use datafusion::sql::planner::{PlannerContext, SqlToRel};
 use datafusion::sql::sqlparser::ast::{Query, Statement};
 
 use super::arrow_values::{field, field_type};
+use super::average::average;
 use super::checked::CheckedArithmetic;
 use super::compile::select_program;
 use super::context::{Binder, parser_options};
+use super::decimals::DecimalRules;
 use super::errors::sql_error;
 use super::output_columns::{OutputColumn, output_columns, tell_apart};
 use super::parameter_types::note_types;
@@ -79,11 +81,16 @@ impl FrontEnd {
         let mut scalar_functions =
             datafusion::execution::SessionStateDefaults::default_scalar_functions();
         scalar_functions.extend(functions::all(sequences));
+        let mut aggregate_functions =
+            datafusion::execution::SessionStateDefaults::default_aggregate_functions();
+        aggregate_functions.push(average());
         let state = SessionStateBuilder::new_with_default_features()
             .with_config(config)
             .with_runtime_env(runtime)
             .with_scalar_functions(scalar_functions)
+            .with_aggregate_functions(aggregate_functions)
             .with_analyzer_rule(Arc::new(CheckedArithmetic))
+            .with_analyzer_rule(Arc::new(DecimalRules))
             .build();
         Ok(Self {
             state: Arc::new(state),

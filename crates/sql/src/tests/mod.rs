@@ -7,6 +7,7 @@ mod catalogue;
 mod changes;
 mod copying;
 mod harness;
+mod numbers;
 mod pgbench;
 mod programs_and_plans;
 mod queries;

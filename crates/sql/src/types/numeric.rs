@@ -29,6 +29,15 @@ pub(crate) fn rescale_rounded(unscaled: i128, from: u8, to: u8) -> Option<i128> 
     Some(if up { quotient + step } else { quotient })
 }
 
+/// The same number without zeros at the end of its fraction.
+pub(crate) fn without_zeros(mut unscaled: i128, mut scale: u8) -> (i128, u8) {
+    while scale > 0 && unscaled % 10 == 0 {
+        unscaled /= 10;
+        scale -= 1;
+    }
+    (unscaled, scale)
+}
+
 /// Reads `-12.50`, `.5`, `5.` or `1e3`. `None` if it is no number, or has more digits than a decimal.
 pub(crate) fn parse_numeric(text: &str) -> Option<Datum> {
     let (negative, digits) = match text.as_bytes().first()? {
@@ -75,6 +84,14 @@ pub(crate) fn parse_numeric(text: &str) -> Option<Datum> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn zeros_end_at_the_point() {
+        assert_eq!(without_zeros(15_000, 4), (15, 1));
+        assert_eq!(without_zeros(-12_000, 2), (-120, 0));
+        assert_eq!(without_zeros(0, 10), (0, 0));
+        assert_eq!(without_zeros(123, 2), (123, 2));
+    }
 
     #[test]
     fn rounding_is_half_away_from_zero() {
