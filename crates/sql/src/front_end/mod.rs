@@ -36,9 +36,11 @@ mod rewrite;
 mod rewrite_catalogue;
 mod rules;
 mod run;
+mod scan;
 mod system_rows;
 mod system_tables;
 mod tables;
+mod watched;
 
 pub(crate) use output_columns::OutputColumn;
 pub(crate) use planned::{Body, Plan, Planned};

@@ -28,6 +28,8 @@ use super::rewrite::rewrite;
 use super::{ddl, functions};
 use crate::catalogue::{Catalogue, Sequences};
 use crate::error::{SqlError, SqlResult};
+use crate::row_counts::RowCounts;
+use crate::shared::EngineOptions;
 use crate::storage::{Reader, Storage};
 use crate::types::SqlType;
 
@@ -37,6 +39,7 @@ pub(crate) struct FrontEnd {
     pub(super) state: Arc<SessionState>,
     pub(super) catalogue: Arc<Catalogue>,
     pub(super) storage: Arc<Storage>,
+    pub(super) row_counts: Arc<RowCounts>,
 }
 
 impl std::fmt::Debug for FrontEnd {
@@ -54,15 +57,16 @@ pub(crate) struct Request<'t> {
 }
 
 impl FrontEnd {
-    /// A front end. Its plans take at most `memory_bytes` of memory together.
+    /// A front end.
     ///
     /// # Errors
     /// XX000 if DataFusion cannot be set up.
     pub(crate) fn new(
         catalogue: Arc<Catalogue>,
         storage: Arc<Storage>,
+        row_counts: Arc<RowCounts>,
         sequences: &Arc<Sequences>,
-        memory_bytes: usize,
+        limits: &EngineOptions,
     ) -> SqlResult<Self> {
         let mut config = SessionConfig::new()
             // One partition: the pool's threads run different statements.
@@ -75,7 +79,8 @@ impl FrontEnd {
         options.sql_parser.parse_float_as_decimal = true;
         options.sql_parser.map_string_types_to_utf8view = false;
         let runtime = RuntimeEnvBuilder::new()
-            .with_memory_pool(Arc::new(GreedyMemoryPool::new(memory_bytes)))
+            .with_memory_pool(Arc::new(GreedyMemoryPool::new(limits.plan_memory_bytes)))
+            .with_max_temp_directory_size(limits.plan_file_bytes)
             .build_arc()
             .map_err(sql_error)?;
         let mut scalar_functions =
@@ -96,6 +101,7 @@ impl FrontEnd {
             state: Arc::new(state),
             catalogue,
             storage,
+            row_counts,
         })
     }
 
