@@ -12,6 +12,7 @@ use crate::error::{SqlError, SqlResult};
 use crate::front_end::FrontEnd;
 use crate::pools::Pools;
 use crate::row_counts::RowCounts;
+use crate::row_locks::RowLocks;
 use crate::shared::{EngineOptions, Shared};
 use crate::stats::{Counters, EngineStats};
 use crate::storage::{Reader, Storage};
@@ -57,6 +58,7 @@ impl Engine {
         Ok(Self {
             shared: Arc::new(Shared {
                 views: Views::new(db.clone(), pools.statements.clone()),
+                row_locks: Arc::new(RowLocks::default()),
                 cache: TextCache::new(options.text_cache_entries),
                 db,
                 options,
@@ -65,6 +67,7 @@ impl Engine {
                 sequences,
                 front_end,
                 counters: Counters::default(),
+                versions: parking_lot::RwLock::default(),
                 changes: watch::Sender::new(0),
                 pools,
             }),

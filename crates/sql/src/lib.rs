@@ -32,6 +32,7 @@ mod front_end;
 mod pools;
 mod program;
 mod row_counts;
+mod row_locks;
 mod setting_time;
 mod settings;
 mod shared;

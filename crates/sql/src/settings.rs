@@ -188,7 +188,7 @@ static SETTINGS: &[Setting] = &[
         Kind::Time,
         false,
     ),
-    // No statement waits for a lock.
+    // Locks of rows are waited for by the second at most, and decide on nothing.
     setting(
         "lock_timeout",
         "lock_timeout",

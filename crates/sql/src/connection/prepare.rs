@@ -171,7 +171,7 @@ impl Connection {
     pub(super) async fn planned(&mut self, key: &TextKey) -> SqlResult<Option<Arc<Planned>>> {
         let shared = shared(self);
         match shared.cache.get(key) {
-            Some(Kept::Plan(planned)) => {
+            Some(Kept::Plan(planned)) if !shared.is_outdated(&planned.tables) => {
                 count(&shared.counters.text_cache_hits);
                 return Ok(Some(planned));
             }
@@ -222,13 +222,14 @@ impl Connection {
         }
     }
 
-    /// Plans on a thread for that, which cannot be interrupted; a statement that is cancelled does not wait for it. Inside a
-    /// transaction the catalogue is read through it, which may have changed it.
+    /// Plans on a thread for that, which cannot be interrupted; a statement that is cancelled does not wait for it. A
+    /// transaction that has changed the catalogue reads it; others read a view, so that they need not be repeated when
+    /// something else in the catalogue changes. Each reads the versions of its tables when it runs.
     async fn plan_on_pool(&mut self, key: &TextKey) -> SqlResult<Option<Planned>> {
         let (shared, cancelled) = (shared(self), self.running.clone());
         let (key, info, for_task) = (key.clone(), self.info.clone(), Arc::clone(&shared));
         let bytes = key.text.len();
-        if self.block != Block::Idle
+        if !self.effects.is_empty()
             && self
                 .session
                 .as_ref()

@@ -53,6 +53,8 @@ impl Connection {
         };
         let Some(plan) = plan_of(&planned.body) else {
             count(&shared.counters.row_programs);
+            let lock = self.lock_changed_row(&planned.body, &change.environment);
+            cancelled.unless(lock).await??;
             if visits_all(&planned.body) {
                 return self
                     .change_elsewhere(change, is_alone, cancelled, sink)
