@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
 
-use namiki::{ByteTable, Database, Error, UntypedTable};
+use namiki::{BackupOptions, ByteTable, Database, Error, UntypedTable};
 use namiki_platform::disk::sim::Loss;
 use namiki_platform::disk::{Disk, SimDisk};
 
@@ -113,8 +113,9 @@ fn a_backup_has_the_versions_of_its_rows() {
         while backups == 0 || !adder.is_finished() {
             let dir = format!("/backup-{backups}");
             backups += 1;
-            db.backup(&dir).unwrap();
             let disk: Arc<dyn Disk> = Arc::new(disk.clone());
+            let options = BackupOptions::default().disk(Arc::clone(&disk));
+            db.backup_with(&dir, &options).unwrap();
             let copy = Database::builder().disk(disk).open(dir).unwrap();
             let table = copy.untyped_table("rows").unwrap().unwrap();
             let row = copy.transact(|tx| Ok(tx.row(&table, b"row")?.map(<[u8]>::to_vec)));
