@@ -88,8 +88,8 @@ impl Columns {
             }
             Expr::Placeholder(placeholder) => parameter(placeholder)?,
             Expr::Literal(value, _) => {
-                let of = sql_type_of(&value.data_type());
-                Scalar::Constant(datum_of(value, of)?)
+                // A folded cast remembers its type: a uuid is a text in Arrow.
+                Scalar::Constant(datum_of(value, self.type_of(expr)?)?)
             }
             Expr::BinaryExpr(binary) => match self.binary(binary)? {
                 Some(scalar) => scalar,
