@@ -23,6 +23,7 @@ use datafusion::optimizer::AnalyzerRule;
 use datafusion::scalar::ScalarValue;
 
 use super::arrow_values::{arrow_type, datum_at, field_type, scalar_value, sql_type_of};
+use super::decimals::apply_decimal_rules;
 use super::errors::{external, sql_error};
 use super::expression_parts::like_arguments;
 use super::sql_casts;
@@ -63,7 +64,7 @@ impl AnalyzerRule for CheckedArithmetic {
 
 /// The same for an expression without a plan.
 pub(super) fn check_expression(expr: Expr, schema: &DFSchema) -> PlanResult<Expr> {
-    Ok(expr.rewrite(&mut Rewriter { schema })?.data)
+    apply_decimal_rules(expr.rewrite(&mut Rewriter { schema })?.data, schema)
 }
 
 struct Rewriter<'s> {

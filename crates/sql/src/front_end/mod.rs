@@ -8,6 +8,7 @@
 //! ```
 
 mod arrow_values;
+mod average;
 mod batch_builder;
 mod bound_expressions;
 mod change_statements;
@@ -16,6 +17,7 @@ mod compile;
 mod context;
 mod ddl;
 mod ddl_types;
+mod decimals;
 mod errors;
 mod expression_parts;
 mod expressions;
@@ -38,11 +40,13 @@ mod rewrite_catalogue;
 mod rewrite_shape;
 mod rules;
 mod run;
+mod scan;
 mod sql_casts;
 mod system_rows;
 mod system_tables;
 mod tables;
 mod typed_numbers;
+mod watched;
 
 pub(crate) use output_columns::OutputColumn;
 pub(crate) use planned::{Body, Plan, Planned};
