@@ -8,7 +8,7 @@ use datafusion::common::{Column, DFSchema};
 use datafusion::logical_expr::expr::{BinaryExpr, InList, Placeholder};
 use datafusion::logical_expr::{Between, Cast, Expr, ExprSchemable, Operator};
 
-use super::arrow_values::{arrow_type, datum_of, field_type, sql_type_of};
+use super::arrow_values::{arrow_type, datum_of, field_type};
 use super::checked::checked_operator;
 use super::errors::sql_error;
 use super::expression_parts::{NOW, needs_rows};
