@@ -1,6 +1,7 @@
 //! The engine: opening SQL over a database.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use namiki::{ConcurrencyControl, Database};
 use tokio::sync::watch;
@@ -69,6 +70,7 @@ impl Engine {
                 counters: Counters::default(),
                 versions: parking_lot::RwLock::default(),
                 changes: watch::Sender::new(0),
+                change_number: AtomicU64::new(0),
                 pools,
             }),
         })

@@ -1,6 +1,7 @@
 //! The settings of a connection: SET, SHOW, RESET, and what the protocol reports.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::{SqlError, SqlResult};
@@ -51,6 +52,11 @@ const fn setting(
         is_reported,
     }
 }
+
+/// Longest value of a setting that is a name: it is cut.
+const NAME_BYTES_MAX: usize = 63;
+/// Bytes of the names and values that a session has set.
+const BYTES_MAX: usize = 64 << 10;
 
 static SETTINGS: &[Setting] = &[
     setting(
@@ -276,27 +282,31 @@ pub(crate) fn default_settings() -> Vec<(&'static str, &'static str)> {
         .collect()
 }
 
+/// Values by name. A transaction shares those from before its beginning until one is set.
+type Values = BTreeMap<String, String>;
+
 /// The values of one connection.
 pub(crate) struct Settings {
-    values: BTreeMap<String, String>,
+    values: Arc<Values>,
     /// What RESET goes back to.
-    startup: BTreeMap<String, String>,
+    startup: Arc<Values>,
     zone: TimeZone,
     statement_timeout: Option<Duration>,
     idle_in_transaction_timeout: Option<Duration>,
     changed: Vec<&'static str>,
     /// The values when the transaction began; restored if it is rolled back.
-    before: Option<BTreeMap<String, String>>,
+    before: Option<Arc<Values>>,
     /// What SET LOCAL has replaced: restored at the end.
     local: Vec<(String, Option<String>)>,
 }
 
 impl Settings {
     pub(crate) fn new(user: &str) -> Self {
-        let mut values = BTreeMap::new();
+        let mut values = Values::new();
         values.insert("session_authorization".to_owned(), user.to_owned());
+        let values = Arc::new(values);
         Self {
-            startup: values.clone(),
+            startup: Arc::clone(&values),
             values,
             zone: TimeZone::Utc,
             statement_timeout: None,
@@ -340,7 +350,7 @@ impl Settings {
         if !["user", "database", "replication"].contains(&name) {
             self.set(name, Some(value))?;
         }
-        self.startup = self.values.clone();
+        self.startup = Arc::clone(&self.values);
         self.changed.clear();
         Ok(())
     }
@@ -357,8 +367,11 @@ impl Settings {
                 return Err(unknown(&name));
             }
             match value {
-                Some(value) => self.values.insert(name, value.to_owned()),
-                None => self.values.remove(&name),
+                Some(value) => {
+                    self.check_length(&name, value)?;
+                    Arc::make_mut(&mut self.values).insert(name, value.to_owned())
+                }
+                None => Arc::make_mut(&mut self.values).remove(&name),
             };
             return Ok(());
         };
@@ -370,7 +383,14 @@ impl Settings {
                     format!("parameter \"{}\" cannot be changed", setting.shown),
                 ));
             }
-            (Some(value), Kind::Text | Kind::Ignored) => Some(value.to_owned()),
+            (Some(value), Kind::Text) => {
+                // As PostgreSQL does.
+                Some(value[..value.floor_char_boundary(NAME_BYTES_MAX)].to_owned())
+            }
+            (Some(value), Kind::Ignored) => {
+                self.check_length(&name, value)?;
+                Some(value.to_owned())
+            }
             (Some(value), Kind::OneOf(choices)) => {
                 let known = choices.iter().any(|it| it.eq_ignore_ascii_case(value));
                 if !known {
@@ -393,11 +413,24 @@ impl Settings {
             }
         };
         match value {
-            Some(value) => self.values.insert(name, value),
-            None => self.values.remove(&name),
+            Some(value) => Arc::make_mut(&mut self.values).insert(name, value),
+            None => Arc::make_mut(&mut self.values).remove(&name),
         };
         self.note(setting);
         Ok(())
+    }
+
+    /// All values together have a limit.
+    fn check_length(&self, name: &str, value: &str) -> SqlResult<()> {
+        let others = self.values.iter().filter(|(other, _)| *other != name);
+        let bytes: usize = others.map(|(name, value)| name.len() + value.len()).sum();
+        if bytes + name.len() + value.len() <= BYTES_MAX {
+            return Ok(());
+        }
+        Err(SqlError::new(
+            sqlstate::PROGRAM_LIMIT_EXCEEDED,
+            format!("the settings of a session have at most {BYTES_MAX} bytes"),
+        ))
     }
 
     /// Whether a value was set that has no effect here.
@@ -433,16 +466,19 @@ impl Settings {
         let name = name.to_ascii_lowercase();
         let before = self.values.get(&name).cloned();
         self.set(&name, value)?;
-        self.local.push((name, before));
+        // The first value is the one that is restored.
+        if !self.local.iter().any(|(local, _)| *local == name) {
+            self.local.push((name, before));
+        }
         Ok(())
     }
 
     /// All settings go back to what they were at the start.
     pub(crate) fn reset_all(&mut self) {
-        self.replace(self.startup.clone());
+        self.replace(Arc::clone(&self.startup));
     }
 
-    fn replace(&mut self, values: BTreeMap<String, String>) {
+    fn replace(&mut self, values: Arc<Values>) {
         let before = std::mem::replace(&mut self.values, values);
         for setting in SETTINGS {
             if before.get(setting.name) != self.values.get(setting.name) {
@@ -453,7 +489,7 @@ impl Settings {
 
     /// A transaction begins.
     pub(crate) fn begin(&mut self) {
-        self.before = Some(self.values.clone());
+        self.before = Some(Arc::clone(&self.values));
         self.local.clear();
     }
 
@@ -466,8 +502,8 @@ impl Settings {
             _ => {
                 for (name, value) in local.into_iter().rev() {
                     match value {
-                        Some(value) => self.values.insert(name.clone(), value),
-                        None => self.values.remove(&name),
+                        Some(value) => Arc::make_mut(&mut self.values).insert(name.clone(), value),
+                        None => Arc::make_mut(&mut self.values).remove(&name),
                     };
                     if let Some(setting) = find(&name) {
                         self.note(setting);
@@ -562,6 +598,28 @@ mod tests {
             settings.show("transaction_isolation").unwrap().1,
             "serializable"
         );
+    }
+
+    #[test]
+    fn long_values_are_cut_or_refused() {
+        let mut settings = Settings::new("me");
+        let long = "ä".repeat(20_000);
+        settings.set("application_name", Some(&long)).unwrap();
+        assert_eq!(settings.show("application_name").unwrap().1, "ä".repeat(31));
+        settings.set("a.b", Some(&long)).unwrap();
+        settings.set("a.b", Some(&long)).unwrap();
+        for name in ["a.c", "search_path"] {
+            let error = settings.set(name, Some(&long)).unwrap_err();
+            assert_eq!(error.sqlstate(), sqlstate::PROGRAM_LIMIT_EXCEEDED);
+        }
+        settings.begin();
+        for number in 0..3 {
+            let value = number.to_string();
+            settings.set_local("a.d", Some(&value)).unwrap();
+        }
+        assert_eq!(settings.local.len(), 1);
+        settings.end(true);
+        assert!(settings.show("a.d").is_err());
     }
 
     #[test]

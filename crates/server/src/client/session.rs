@@ -59,7 +59,7 @@ impl Connection {
             tokio::task::coop::consume_budget().await;
         }
         self.send().await?;
-        self.batch.output.free_memory();
+        self.batch.output.free_large_memory();
         if self.batch.context.shared.is_stopping() {
             return Err(End::Stopping);
         }
@@ -143,8 +143,8 @@ impl Connection {
         let scope = if is_alone { Scope::Alone } else { Scope::Part };
         self.batch.executed += 1;
         let outcome = self.run_portal(&mut portal, scope, rows_max).await?;
-        self.batch.put_portal(name, portal);
-        match outcome {
+        let returned = self.batch.return_portal(name, portal);
+        match outcome.and(returned) {
             Ok(()) => self.limit_kept(),
             // The engine has repeated it as often as it may.
             Err(error) if is_alone => self.skip_batch(&error),
@@ -193,7 +193,7 @@ impl Connection {
     fn limit_kept(&mut self) {
         if self.input.kept() > KEPT_BYTES_MAX {
             self.input.release();
-            self.batch.is_repeatable = false;
+            self.batch.stop_repeating();
         }
     }
 }

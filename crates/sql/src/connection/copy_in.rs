@@ -187,6 +187,12 @@ impl Connection {
         )
     }
 
+    /// Bytes of COPY that have arrived and are no line yet.
+    #[must_use]
+    pub fn copy_buffered_bytes(&self) -> usize {
+        self.copy.as_ref().map_or(0, |copy| copy.lines.buffered())
+    }
+
     async fn copy_rows(&mut self, copy: &mut CopyIn, is_last: bool) -> SqlResult<()> {
         while let Some(fields) = copy.lines.next_line(is_last)? {
             copy.cancelled.check()?;
@@ -334,5 +340,14 @@ fn column_numbers(target: &Target, names: &[String]) -> SqlResult<Vec<usize>> {
             )
         })
     };
-    names.iter().map(number).collect()
+    let numbers = names.iter().map(number).collect::<SqlResult<Vec<_>>>()?;
+    for (at, name) in names.iter().enumerate() {
+        if names[..at].contains(name) {
+            return Err(SqlError::new(
+                sqlstate::DUPLICATE_COLUMN,
+                format!("column \"{name}\" specified more than once"),
+            ));
+        }
+    }
+    Ok(numbers)
 }

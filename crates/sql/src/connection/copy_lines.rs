@@ -7,8 +7,9 @@ use crate::syntax::CopyFormat;
 /// Finds lines in a stream of bytes, and fields in lines.
 pub(super) struct LineReader {
     format: CopyFormat,
-    /// Bytes that are no whole line yet.
+    /// Bytes that have arrived. Those before `begin` were returned as lines.
     rest: Vec<u8>,
+    begin: usize,
     /// How far `rest` was searched, and whether that place is inside quotation marks.
     searched: usize,
     in_quotes: bool,
@@ -30,6 +31,7 @@ impl LineReader {
             skips_header: format.header,
             format,
             rest: Vec::new(),
+            begin: 0,
             searched: 0,
             in_quotes: false,
             is_at_end: false,
@@ -42,6 +44,16 @@ impl LineReader {
         self.lines
     }
 
+    /// Number of bytes that have arrived and are no line yet.
+    pub(super) fn buffered(&self) -> usize {
+        self.rest.len() - self.begin
+    }
+
+    fn forget(&mut self) {
+        self.rest.clear();
+        (self.begin, self.searched) = (0, 0);
+    }
+
     /// Further bytes of the stream.
     ///
     /// # Errors
@@ -50,6 +62,10 @@ impl LineReader {
         if self.is_at_end {
             return Ok(());
         }
+        // Once for each message: what is moved is a part of a line.
+        self.rest.drain(..self.begin);
+        self.searched -= self.begin;
+        self.begin = 0;
         if self.rest.len() + data.len() > LINE_BYTES_MAX {
             return Err(SqlError::new(
                 sqlstate::PROGRAM_LIMIT_EXCEEDED,
@@ -67,26 +83,25 @@ impl LineReader {
     pub(super) fn next_line(&mut self, is_last: bool) -> SqlResult<Option<Fields>> {
         loop {
             if self.is_at_end {
-                self.rest.clear();
+                self.forget();
                 return Ok(None);
             }
             let Some(end) = self.line_end() else {
-                if !is_last || self.rest.is_empty() {
+                if !is_last || self.buffered() == 0 {
                     return Ok(None);
                 }
                 if self.in_quotes {
                     return Err(self.bad("unterminated CSV quoted field"));
                 }
-                let line = std::mem::take(&mut self.rest);
-                self.searched = 0;
+                let line = self.rest.split_off(self.begin);
+                self.forget();
                 match self.fields(&line)? {
                     Some(fields) => return Ok(Some(fields)),
                     None => return Ok(None),
                 }
             };
-            let mut line: Vec<u8> = self.rest.drain(..=end).collect();
-            self.searched = 0;
-            line.pop();
+            let mut line = self.rest[self.begin..end].to_vec();
+            (self.begin, self.searched) = (end + 1, end + 1);
             if line.last() == Some(&b'\r') {
                 line.pop();
             }

@@ -117,9 +117,8 @@ impl Connection {
         let is_alone = scope == Scope::Alone && self.block == Block::Idle;
         let mark = sink.mark();
         let (mut repeats, mut refills) = (0, 0);
-        let mut changes = self.shared.changes.subscribe();
         let outcome = loop {
-            changes.borrow_and_update();
+            let seen = self.shared.change_number();
             if self.shared.is_outdated(&planned.tables) {
                 planned = self.plan_again(portal, &planned).await?;
             }
@@ -150,8 +149,12 @@ impl Connection {
             } else if error.is_stale_plan() {
                 planned = self.plan_again(portal, &planned).await?;
             } else if error.busy_table().is_some() {
-                // Fails only if the engine is gone.
-                let _ = cancelled.unless(changes.changed()).await?;
+                let mut changes = self.shared.changes.subscribe();
+                // One that came in between is not waited for.
+                if self.shared.change_number() == seen {
+                    // Fails only if the engine is gone.
+                    let _ = cancelled.unless(changes.changed()).await?;
+                }
             } else if is_alone && error.is_retryable() && repeats < REPEATS_MAX {
                 repeats += 1;
                 count(&self.shared.counters.repeats);

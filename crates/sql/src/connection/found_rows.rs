@@ -53,6 +53,17 @@ pub(super) enum RowSource {
     Found(VecDeque<Batch>),
 }
 
+impl PortalRows {
+    /// The memory of the rows that were found; those of a plan that runs are few at a time.
+    pub(super) fn memory_bytes(&self) -> usize {
+        let found = match &self.source {
+            RowSource::Found(batches) => batches.iter().map(Batch::memory_bytes).sum(),
+            RowSource::Running(_) => 0,
+        };
+        found + self.batch.as_ref().map_or(0, Batch::memory_bytes)
+    }
+}
+
 /// What one attempt of a statement gave.
 pub(super) enum Outcome {
     /// It has ended, and returned or changed this number of rows.
@@ -144,11 +155,13 @@ pub(super) async fn write_rows(
             return Ok(None);
         };
         while rows.next < batch.len() {
-            if limit > 0 && rows.since_limit == limit {
+            if limit > 0 && rows.since_limit >= limit {
                 rows.since_limit = 0;
                 return Ok(Some(Progress::Suspended));
             }
             if sink.is_full() {
+                // The next call has the rest of the limit.
+                rows.since_limit = 0;
                 return Ok(Some(Progress::SinkFull));
             }
             match &mut rows.copy {

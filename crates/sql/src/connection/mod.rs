@@ -84,8 +84,9 @@ pub struct Connection {
     worker: WorkerId,
     info: SessionInfo,
     settings: Settings,
-    /// Made at the first transaction; lent to the second pool while a plan reads through it.
-    session: Option<Session>,
+    /// Made at the first transaction; lent to the second pool while a plan reads through it. In memory of its own: it is moved
+    /// for every statement.
+    session: Option<Box<Session>>,
     block: Block,
     /// Whether the transaction may write nothing.
     read_only: bool,
@@ -185,6 +186,17 @@ impl Connection {
     /// Notices of the last statements.
     pub fn take_notices(&mut self) -> Vec<Notice> {
         std::mem::take(&mut self.notices)
+    }
+
+    /// Frees what is kept for the next transaction, unless one runs: the client has been idle for a while.
+    pub fn free_memory(&mut self) {
+        if self.block == Block::Idle && !self.session.as_ref().is_some_and(|it| it.is_running()) {
+            self.session = None;
+            self.savepoints = Vec::new();
+            self.row_locks = Vec::new();
+            self.rows_added_to = Vec::new();
+            self.notices = Vec::new();
+        }
     }
 
     /// The statements of a text of the simple protocol.

@@ -133,7 +133,7 @@ impl Connection {
                         )
                 }
             };
-            match from_text(of, value, zone) {
+            match from_text(*of, value, zone) {
                 Ok(value) if fits => values.push(value),
                 // The original text says what is wrong, in the words of the planner.
                 _ => return Ok(None),
@@ -269,15 +269,17 @@ impl Connection {
             ));
         }
         let zone = self.settings.zone();
-        let mut values = Vec::with_capacity(parameters.len());
-        for (at, (value, of)) in parameters.iter().zip(types).enumerate() {
-            values.push(match value {
+        // Of a known length: one allocation.
+        let mut values: Arc<[Datum]> = types.iter().map(|_| Datum::Null).collect();
+        let slots = Arc::get_mut(&mut values).unwrap_or_default();
+        for (at, ((slot, value), of)) in slots.iter_mut().zip(parameters).zip(types).enumerate() {
+            *slot = match value {
                 None => Datum::Null,
-                Some(bytes) if format_of(parameter_formats, at)? == 1 => from_binary(of, bytes)?,
-                Some(bytes) => from_text(of, utf8(bytes)?, zone)?,
-            });
+                Some(bytes) if format_of(parameter_formats, at)? == 1 => from_binary(*of, bytes)?,
+                Some(bytes) => from_text(*of, utf8(bytes)?, zone)?,
+            };
         }
-        self.portal(statement.clone(), values.into(), result_formats)
+        self.portal(statement.clone(), values, result_formats)
     }
 
     fn portal(
@@ -286,21 +288,26 @@ impl Connection {
         parameters: Arc<[Datum]>,
         result_formats: &[i16],
     ) -> SqlResult<Portal> {
-        let mut output = Vec::new();
+        let of_utility;
         let columns = match &statement.work {
-            Work::Planned(planned) => planned.columns.clone().unwrap_or_default(),
-            Work::Utility(utility) => super::utility::columns(utility).unwrap_or_default(),
-            Work::Empty => Vec::new(),
+            Work::Planned(planned) => planned.columns.as_deref().unwrap_or_default(),
+            Work::Utility(utility) => {
+                of_utility = super::utility::columns(utility).unwrap_or_default();
+                &of_utility[..]
+            }
+            Work::Empty => &[],
         };
-        let mut formats = Vec::with_capacity(columns.len());
+        let mut output = Vec::with_capacity(columns.len());
         for (at, column) in columns.iter().enumerate() {
-            let format = format_of(result_formats, at)?;
-            formats.push(format);
             output.push(OutputFormat {
                 sql_type: column.sql_type,
-                binary: format == 1,
+                binary: format_of(result_formats, at)? == 1,
             });
         }
+        let formats = match result_formats {
+            [] | [0] => Vec::new(),
+            formats => formats.to_vec(),
+        };
         Ok(Portal {
             statement,
             parameters,
@@ -346,10 +353,10 @@ fn format_of(formats: &[i16], at: usize) -> SqlResult<i16> {
     }
 }
 
-fn parameter_types(statement: &Statement) -> Vec<SqlType> {
+fn parameter_types(statement: &Statement) -> &[SqlType] {
     match &statement.work {
-        Work::Planned(planned) => planned.parameters.clone(),
-        _ => Vec::new(),
+        Work::Planned(planned) => &planned.parameters,
+        _ => &[],
     }
 }
 

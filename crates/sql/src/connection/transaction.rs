@@ -39,7 +39,7 @@ impl Connection {
     /// The session, made if it is not there.
     pub(super) fn session(&mut self) -> SqlResult<&mut Session> {
         if self.session.is_none() {
-            self.session = Some(self.shared.db.session_on(self.worker)?);
+            self.session = Some(Box::new(self.shared.db.session_on(self.worker)?));
         }
         match &mut self.session {
             Some(session) => Ok(session),

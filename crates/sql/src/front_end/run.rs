@@ -264,4 +264,9 @@ impl Batch {
             .map(|(array, of)| datum_at(array, row, *of))
             .collect()
     }
+
+    /// The memory of its rows.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.batch.get_array_memory_size()
+    }
 }
