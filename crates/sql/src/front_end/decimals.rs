@@ -20,7 +20,7 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::AnalyzerRule;
 use datafusion::scalar::ScalarValue;
 
-use super::checked::like_arguments;
+use super::expression_parts::like_arguments;
 use super::errors::external;
 use crate::error::{SqlError, SqlResult};
 use crate::sqlstate;
