@@ -24,6 +24,7 @@ struct Fields {
     refill: Option<u32>,
     busy_table: Option<u32>,
     is_stale: bool,
+    is_long_program: bool,
     core: Option<namiki::Error>,
 }
 
@@ -46,6 +47,7 @@ impl SqlError {
             refill: None,
             busy_table: None,
             is_stale: false,
+            is_long_program: false,
             core: None,
         }))
     }
@@ -96,6 +98,19 @@ impl SqlError {
     /// Whether the statement has to be planned again.
     pub(crate) fn is_stale_plan(&self) -> bool {
         self.0.is_stale
+    }
+
+    /// A row program visits more rows than a thread of the server has time for: it is run on the second pool. Never shown to a
+    /// client.
+    pub(crate) fn long_program() -> Self {
+        let mut error = Self::new(sqlstate::INTERNAL_ERROR, "the program visits many rows");
+        error.0.is_long_program = true;
+        error
+    }
+
+    /// Whether the program has to be run on the second pool.
+    pub(crate) fn is_long_program(&self) -> bool {
+        self.0.is_long_program
     }
 
     /// An index or a key is built on a table: the statement waits for its end. Shown to a client that would wait too long.
@@ -216,6 +231,7 @@ impl SqlError {
             && fields.refill.is_none()
             && fields.busy_table.is_none()
             && !fields.is_stale
+            && !fields.is_long_program
     }
 
     /// Whether the connection cannot go on.

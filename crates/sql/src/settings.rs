@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::error::{SqlError, SqlResult};
+use crate::setting_time::{read_time, write_time};
 use crate::sqlstate;
 use crate::types::TimeZone;
 
@@ -27,6 +29,10 @@ enum Kind {
     OneOf(&'static [&'static str]),
     /// A time zone.
     TimeZone,
+    /// A time, in milliseconds unless it has a unit; zero: no limit.
+    Time,
+    /// The same, without effect here.
+    IgnoredTime,
     /// Accepted, and without effect here.
     Ignored,
 }
@@ -185,15 +191,22 @@ static SETTINGS: &[Setting] = &[
         "statement_timeout",
         "statement_timeout",
         "0",
-        Kind::Ignored,
+        Kind::Time,
         false,
     ),
-    setting("lock_timeout", "lock_timeout", "0", Kind::Ignored, false),
+    // Locks of rows are waited for by the second at most, and decide on nothing.
+    setting(
+        "lock_timeout",
+        "lock_timeout",
+        "0",
+        Kind::IgnoredTime,
+        false,
+    ),
     setting(
         "idle_in_transaction_session_timeout",
         "idle_in_transaction_session_timeout",
         "0",
-        Kind::Ignored,
+        Kind::Time,
         false,
     ),
     setting(
@@ -278,6 +291,8 @@ pub(crate) struct Settings {
     /// What RESET goes back to.
     startup: Arc<Values>,
     zone: TimeZone,
+    statement_timeout: Option<Duration>,
+    idle_in_transaction_timeout: Option<Duration>,
     changed: Vec<&'static str>,
     /// The values when the transaction began; restored if it is rolled back.
     before: Option<Arc<Values>>,
@@ -294,6 +309,8 @@ impl Settings {
             startup: Arc::clone(&values),
             values,
             zone: TimeZone::Utc,
+            statement_timeout: None,
+            idle_in_transaction_timeout: None,
             changed: Vec::new(),
             before: None,
             local: Vec::new(),
@@ -303,6 +320,16 @@ impl Settings {
     /// The time zone.
     pub(crate) fn zone(&self) -> TimeZone {
         self.zone
+    }
+
+    /// The longest time that a statement may take; `None`: any.
+    pub(crate) fn statement_timeout(&self) -> Option<Duration> {
+        self.statement_timeout
+    }
+
+    /// The longest time between two statements of a transaction block; `None`: any.
+    pub(crate) fn idle_in_transaction_timeout(&self) -> Option<Duration> {
+        self.idle_in_transaction_timeout
     }
 
     pub(crate) fn set_startup(&mut self, name: &str, value: &str) -> SqlResult<()> {
@@ -373,6 +400,13 @@ impl Settings {
                 // Every choice means the first one.
                 Some(choices[0].to_owned())
             }
+            (Some(value), Kind::Time | Kind::IgnoredTime) => {
+                let time = read_time(value).map_err(|why| match why {
+                    None => invalid(setting, value),
+                    Some(hint) => invalid(setting, value).with_hint(hint),
+                })?;
+                Some(write_time(time))
+            }
             (Some(value), Kind::TimeZone) => {
                 let zone = TimeZone::parse(value).ok_or_else(|| invalid(setting, value))?;
                 Some(zone.name())
@@ -402,13 +436,22 @@ impl Settings {
     /// Whether a value was set that has no effect here.
     pub(crate) fn is_without_effect(&self, name: &str) -> bool {
         find(name).is_some_and(|setting| {
-            matches!(setting.kind, Kind::Ignored) && self.value(setting) != setting.default
+            matches!(setting.kind, Kind::Ignored | Kind::IgnoredTime)
+                && self.value(setting) != setting.default
         })
     }
 
     fn note(&mut self, setting: &'static Setting) {
         if matches!(setting.kind, Kind::TimeZone) {
             self.zone = TimeZone::parse(&self.value(setting)).unwrap_or(TimeZone::Utc);
+        }
+        if matches!(setting.kind, Kind::Time) {
+            let time = read_time(&self.value(setting)).unwrap_or_default();
+            let longest = (!time.is_zero()).then_some(time);
+            match setting.name {
+                "statement_timeout" => self.statement_timeout = longest,
+                _ => self.idle_in_transaction_timeout = longest,
+            }
         }
         if setting.is_reported && !self.changed.contains(&setting.name) {
             self.changed.push(setting.name);
@@ -577,6 +620,32 @@ mod tests {
         assert_eq!(settings.local.len(), 1);
         settings.end(true);
         assert!(settings.show("a.d").is_err());
+    }
+
+    #[test]
+    fn time_limits_are_set_and_restored() {
+        let mut settings = Settings::new("me");
+        assert_eq!(settings.statement_timeout(), None);
+        settings.set("statement_timeout", Some("1500")).unwrap();
+        assert_eq!(
+            settings.statement_timeout(),
+            Some(Duration::from_millis(1500))
+        );
+        settings.begin();
+        settings
+            .set_local("statement_timeout", Some("2min"))
+            .unwrap();
+        assert_eq!(settings.show("statement_timeout").unwrap().1, "2min");
+        assert_eq!(settings.statement_timeout(), Some(Duration::from_secs(120)));
+        settings.end(true);
+        assert_eq!(settings.show("statement_timeout").unwrap().1, "1500ms");
+        settings.set("statement_timeout", None).unwrap();
+        assert_eq!(settings.statement_timeout(), None);
+        let error = settings.set("lock_timeout", Some("5 parsecs")).unwrap_err();
+        assert_eq!(error.sqlstate(), sqlstate::INVALID_PARAMETER_VALUE);
+        settings.set("lock_timeout", Some("5s")).unwrap();
+        assert!(settings.is_without_effect("lock_timeout"));
+        assert!(!settings.is_without_effect("statement_timeout"));
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::time::Duration;
 use namiki_sql::{Portal, Progress, RowSink as _, Scope, SqlError};
 
 use super::connection::{Connection, End};
+use super::stream::Stream;
 use crate::metrics::Count;
 use crate::wire::ClientMessage;
 
@@ -13,6 +14,28 @@ use crate::wire::ClientMessage;
 const PRESENCE_INTERVAL: Duration = Duration::from_secs(1);
 /// Bytes of COPY that are worked on before other sessions have their turn.
 const COPIED_AT_ONCE: usize = 256 << 10;
+
+/// Waits for a step of a statement. One that takes long is dropped, and cancelled by that, if its client has gone.
+///
+/// # Errors
+/// [`End::Closed`] if the client has gone.
+pub(super) async fn while_present<T>(
+    stream: &Stream,
+    step: impl Future<Output = T>,
+) -> Result<T, End> {
+    let mut step = pin!(step);
+    loop {
+        tokio::select! {
+            biased;
+            done = &mut step => return Ok(done),
+            () = tokio::time::sleep(PRESENCE_INTERVAL) => {
+                if stream.is_closed() {
+                    return Err(End::Closed);
+                }
+            }
+        }
+    }
+}
 
 impl Connection {
     /// Runs a portal until its rows end or `rows_max` of them are written (0: all). The inner result
@@ -95,7 +118,7 @@ impl Connection {
         Ok(())
     }
 
-    /// One step of a portal. A statement that takes long is cancelled if its client has gone.
+    /// One step of a portal.
     async fn execute(
         &mut self,
         portal: &mut Portal,
@@ -107,18 +130,7 @@ impl Connection {
         let step = batch
             .sql
             .execute(portal, scope, rows_max, &mut batch.output);
-        let mut step = pin!(step);
-        loop {
-            tokio::select! {
-                biased;
-                progress = &mut step => return Ok(progress),
-                () = tokio::time::sleep(PRESENCE_INTERVAL) => {
-                    if self.stream.is_closed() {
-                        return Err(End::Closed);
-                    }
-                }
-            }
-        }
+        while_present(&self.stream, step).await
     }
 
     /// Receives the rows of COPY FROM STDIN. After an error, rows that still arrive are skipped by

@@ -10,10 +10,11 @@
 //!                    report it, and skip messages until Sync
 //! ```
 
-use namiki_sql::{Portal, RowSink as _, Scope, SqlError};
+use namiki_sql::{Portal, RowSink as _, Scope, SqlError, TransactionStatus};
 
 use super::batch::Batch;
 use super::connection::{Connection, End};
+use super::portals::while_present;
 use crate::flush::before_request;
 use crate::metrics::Count;
 use crate::wire::ClientMessage;
@@ -62,7 +63,26 @@ impl Connection {
         if self.batch.context.shared.is_stopping() {
             return Err(End::Stopping);
         }
-        self.read().await
+        self.read_next().await
+    }
+
+    /// Waits for the next messages. A transaction block may not keep others waiting for as long as its client likes, if it
+    /// has a limit.
+    async fn read_next(&mut self) -> Result<(), End> {
+        let longest = match self.batch.sql.status() {
+            TransactionStatus::Idle => None,
+            TransactionStatus::InBlock | TransactionStatus::Failed => {
+                self.batch.sql.idle_in_transaction_timeout()
+            }
+        };
+        let Some(longest) = longest else {
+            return self.read().await;
+        };
+        let read = tokio::time::timeout(longest, self.read()).await;
+        read.unwrap_or_else(|_| {
+            let message = "terminating connection due to idle-in-transaction timeout";
+            Err(End::Fatal(SqlError::new("25P03", message.to_owned())))
+        })
     }
 
     /// Handles the next message; false if it has not arrived.
@@ -80,7 +100,7 @@ impl Connection {
             before_request(context.shared.engine.database(), context.thread);
         }
         let next = match ClientMessage::read(frame) {
-            Ok(message) => begin(&mut self.batch, message).await,
+            Ok(message) => while_present(&self.stream, begin(&mut self.batch, message)).await?,
             Err(error) => {
                 context.counters().increment(Count::ProtocolErrors);
                 // A batch that can neither be ended nor flushed cannot go on.

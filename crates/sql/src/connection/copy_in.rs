@@ -137,10 +137,15 @@ impl Connection {
                 "no COPY is in progress",
             ));
         };
-        copy.lines.push(data)?;
-        self.copy_rows(&mut copy, false).await?;
-        self.copy = Some(copy);
-        Ok(())
+        let done = match copy.lines.push(data) {
+            Ok(()) => self.copy_rows(&mut copy, false).await,
+            Err(error) => Err(error),
+        };
+        match done {
+            Ok(()) => self.copy = Some(copy),
+            Err(_) => self.end_statement(),
+        }
+        done
     }
 
     /// The end of the client's stream.
@@ -154,20 +159,28 @@ impl Connection {
                 "no COPY is in progress",
             ));
         };
-        self.copy_rows(&mut copy, true).await?;
-        self.insert_copied(&mut copy).await?;
+        let done = self.end_copy(&mut copy).await;
+        self.end_statement();
+        done?;
+        Ok(Progress::Complete(CommandTag::rows("COPY", copy.count)))
+    }
+
+    async fn end_copy(&mut self, copy: &mut CopyIn) -> SqlResult<()> {
+        self.copy_rows(copy, true).await?;
+        self.insert_copied(copy).await?;
         if let Some(bulk) = copy.bulk.take() {
             shared(self).blocking(move || bulk.finish()).await??;
         }
         if copy.is_alone {
             self.commit().await?;
         }
-        Ok(Progress::Complete(CommandTag::rows("COPY", copy.count)))
+        Ok(())
     }
 
     /// The client gives up: returns the error to be reported.
     pub fn copy_failed(&mut self, message: &str) -> SqlError {
         self.copy = None;
+        self.end_statement();
         SqlError::new(
             sqlstate::QUERY_CANCELED,
             format!("COPY from stdin failed: {message}"),
@@ -181,8 +194,8 @@ impl Connection {
     }
 
     async fn copy_rows(&mut self, copy: &mut CopyIn, is_last: bool) -> SqlResult<()> {
-        copy.cancelled.check()?;
         while let Some(fields) = copy.lines.next_line(is_last)? {
+            copy.cancelled.check()?;
             let line = copy.lines.line();
             let row = self
                 .copied_row(&copy.target, &copy.columns, &copy.environment, line, fields)
@@ -327,5 +340,14 @@ fn column_numbers(target: &Target, names: &[String]) -> SqlResult<Vec<usize>> {
             )
         })
     };
-    names.iter().map(number).collect()
+    let numbers = names.iter().map(number).collect::<SqlResult<Vec<_>>>()?;
+    for (at, name) in names.iter().enumerate() {
+        if names[..at].contains(name) {
+            return Err(SqlError::new(
+                sqlstate::DUPLICATE_COLUMN,
+                format!("column \"{name}\" specified more than once"),
+            ));
+        }
+    }
+    Ok(numbers)
 }

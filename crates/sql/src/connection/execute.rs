@@ -30,16 +30,44 @@ impl Connection {
         limit: u32,
         sink: &mut dyn RowSink,
     ) -> SqlResult<Progress> {
-        let cancelled = self.cancel.begin(self.shared.statement_number());
+        let statement = match &portal.rows {
+            Some(rows) => rows.cancelled.clone(),
+            None => Cancelled::default(),
+        };
+        self.begin_statement(statement.clone());
         let progress = self
-            .execute_portal(portal, scope, limit, &cancelled, sink)
+            .execute_portal(portal, scope, limit, &statement, sink)
             .await;
-        self.cancel.end();
+        let goes_on = matches!(
+            progress,
+            Ok(Progress::SinkFull | Progress::CopyIn { .. } | Progress::CopyOut { .. })
+        );
+        if !goes_on {
+            self.end_statement();
+        }
         if progress.is_err() {
             portal.rows = None;
             portal.is_done = true;
         }
         progress
+    }
+
+    /// A statement begins, or goes on: from now on it can be cancelled, also between two calls. A statement that goes on
+    /// keeps its time limit.
+    pub(super) fn begin_statement(&mut self, statement: Cancelled) {
+        let goes_on = self.time_limit.is_some() && self.running.is_same(&statement);
+        if !goes_on {
+            let longest = self.settings.statement_timeout();
+            self.time_limit = longest.map(|it| self.shared.pools.limit_time(&statement, it));
+        }
+        self.cancel.begin(&statement);
+        self.running = statement;
+    }
+
+    /// No statement runs any more.
+    pub(super) fn end_statement(&mut self) {
+        self.cancel.end();
+        self.time_limit = None;
     }
 
     async fn execute_portal(
@@ -114,18 +142,18 @@ impl Connection {
                 return Err(error);
             }
             if let Some(sequence) = error.sequence_to_refill() {
+                cancelled.check()?;
                 let sequences = Arc::clone(&self.shared.sequences);
                 sequences.refill(sequence, refills).await?;
                 refills += 1;
             } else if error.is_stale_plan() {
                 planned = self.plan_again(portal, &planned).await?;
             } else if error.busy_table().is_some() {
-                cancelled.check()?;
                 let mut changes = self.shared.changes.subscribe();
                 // One that came in between is not waited for.
                 if self.shared.change_number() == seen {
                     // Fails only if the engine is gone.
-                    let _ = changes.changed().await;
+                    let _ = cancelled.unless(changes.changed()).await?;
                 }
             } else if is_alone && error.is_retryable() && repeats < REPEATS_MAX {
                 repeats += 1;
@@ -149,6 +177,7 @@ impl Connection {
                     written: 0,
                     since_limit: 0,
                     copy: None,
+                    cancelled: cancelled.clone(),
                 });
                 self.write_rows(portal, limit, cancelled, sink).await
             }

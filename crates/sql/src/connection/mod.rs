@@ -11,6 +11,7 @@ mod copy_lines;
 mod copy_out;
 mod execute;
 mod found_rows;
+mod kept_rows;
 mod portal;
 mod prepare;
 mod progress;
@@ -25,11 +26,12 @@ use std::sync::Arc;
 
 use namiki::{Savepoint, Session, WorkerId};
 
-use crate::cancel::CancelHandle;
+use crate::cancel::{CancelHandle, Cancelled};
 use crate::change::RowNumbers;
 use crate::ddl::Effects;
 use crate::error::{Notice, SqlResult};
 use crate::front_end::SessionInfo;
+use crate::pools::TaskGuard;
 use crate::row_locks::{RowId, RowLock};
 use crate::settings::Settings;
 use crate::shared::Shared;
@@ -99,6 +101,10 @@ pub struct Connection {
     rows_added_to: Vec<RowId>,
     notices: Vec<Notice>,
     cancel: CancelHandle,
+    /// The statement that runs, or has run last.
+    running: Cancelled,
+    /// Its time limit, as long as it runs.
+    time_limit: Option<TaskGuard>,
     copy: Option<CopyIn>,
     /// Whether the messages since the last synchronisation point began without a transaction, and have committed none.
     is_repeatable: bool,
@@ -126,6 +132,8 @@ impl Connection {
             rows_added_to: Vec::new(),
             notices: Vec::new(),
             cancel: CancelHandle::default(),
+            running: Cancelled::default(),
+            time_limit: None,
             copy: None,
             is_repeatable: true,
             repeats: 0,
@@ -147,6 +155,13 @@ impl Connection {
     #[must_use]
     pub fn cancel_handle(&self) -> CancelHandle {
         self.cancel.clone()
+    }
+
+    /// How long a transaction block may wait for its next statement (`idle_in_transaction_session_timeout`); `None`: for
+    /// ever.
+    #[must_use]
+    pub fn idle_in_transaction_timeout(&self) -> Option<std::time::Duration> {
+        self.settings.idle_in_transaction_timeout()
     }
 
     /// A parameter of the start-up message.
@@ -204,6 +219,8 @@ impl std::fmt::Debug for Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
+        // Also what runs on another thread, for a client that has gone.
+        self.cancel.cancel();
         let effects = std::mem::take(&mut self.effects);
         if let Some(session) = &mut self.session {
             session.rollback();

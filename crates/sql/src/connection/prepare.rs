@@ -6,6 +6,7 @@ use namiki_data::columns::Datum;
 
 use super::portal::{ColumnDescription, Portal, Statement, Work};
 use super::{Block, Connection, shared};
+use crate::cancel::Cancelled;
 use crate::error::{SqlError, SqlResult};
 use crate::front_end::{Body, OutputColumn, Planned, Request, SessionInfo};
 use crate::program::OutputFormat;
@@ -165,7 +166,7 @@ impl Connection {
         ))
     }
 
-    /// The plan of a text: a kept one, or a new one, made on the second pool. `None` if the text has no statement, or was
+    /// The plan of a text: a kept one, or a new one, made on another thread. `None` if the text has no statement, or was
     /// lifted and has no row program.
     pub(super) async fn planned(&mut self, key: &TextKey) -> SqlResult<Option<Arc<Planned>>> {
         let shared = shared(self);
@@ -179,13 +180,26 @@ impl Connection {
             }
             _ => {}
         }
+        if self.cancel.is_idle() {
+            // Planning can be cancelled, too.
+            self.begin_statement(Cancelled::default());
+            let planned = self.plan_anew(key).await;
+            self.end_statement();
+            return planned;
+        }
+        self.plan_anew(key).await
+    }
+
+    /// As [`planned`](Self::planned) for a text without a kept plan, within the running statement.
+    async fn plan_anew(&mut self, key: &TextKey) -> SqlResult<Option<Arc<Planned>>> {
+        let shared = shared(self);
         let mut changes = shared.changes.subscribe();
         loop {
             let seen = *changes.borrow_and_update();
             let planned = match self.plan_on_pool(key).await {
                 Err(error) if error.busy_table().is_some() => {
                     // An index or a key is built on the table.
-                    let _ = changes.changed().await;
+                    let _ = self.running.clone().unless(changes.changed()).await?;
                     continue;
                 }
                 planned => planned?,
@@ -208,29 +222,28 @@ impl Connection {
         }
     }
 
-    /// Plans on the second pool: it takes long, and cannot be cancelled. A transaction that has changed the catalogue reads
-    /// it; others read a view, so that they need not be repeated when something else in the catalogue changes. Each reads the
-    /// versions of its tables when it runs.
+    /// Plans on a thread for that, which cannot be interrupted; a statement that is cancelled does not wait for it. A
+    /// transaction that has changed the catalogue reads it; others read a view, so that they need not be repeated when
+    /// something else in the catalogue changes. Each reads the versions of its tables when it runs.
     async fn plan_on_pool(&mut self, key: &TextKey) -> SqlResult<Option<Planned>> {
-        let shared = shared(self);
-        let permit = shared.long_statement().await?;
-        let (key, info) = (key.clone(), self.info.clone());
-        if !self.effects.is_empty() && self.session.as_ref().is_some_and(|it| it.is_running()) {
-            return self
-                .lend_session(move |handle, shared| {
-                    let _permit = permit;
-                    plan(&shared, &key, &info, &handle)
-                })
-                .await?;
+        let (shared, cancelled) = (shared(self), self.running.clone());
+        let (key, info, for_task) = (key.clone(), self.info.clone(), Arc::clone(&shared));
+        let bytes = key.text.len();
+        if !self.effects.is_empty()
+            && self
+                .session
+                .as_ref()
+                .is_some_and(namiki::Session::is_running)
+        {
+            let work = |handle| {
+                let plan = move || plan(&for_task, &key, &info, &handle);
+                shared.pools.plan(bytes, &cancelled, plan)
+            };
+            return self.lend_session(&cancelled, work).await;
         }
-        let view = shared.views.open().await?;
-        let for_task = Arc::clone(&shared);
-        shared
-            .blocking(move || {
-                let _permit = permit;
-                plan(&for_task, &key, &info, &ReadHandle::View(view))
-            })
-            .await?
+        let view = cancelled.unless(shared.views.open()).await??;
+        let plan = move || plan(&for_task, &key, &info, &ReadHandle::View(view));
+        shared.pools.plan(bytes, &cancelled, plan).await
     }
 
     /// Binds the values of a statement's parameters.

@@ -1,30 +1,35 @@
 //! Arithmetic and casts as PostgreSQL has them: DataFusion's whole numbers wrap, and its casts truncate.
 //!
-//! An analyzer rule puts functions of ours in the place of operators on whole numbers, and rounds before a cast to one. It
+//! An analyzer rule puts functions of ours in the place of operators on numbers, and rounds before a cast to one. It
 //! runs after the coercion of types, so both operands have one type.
 
 use std::sync::{Arc, LazyLock};
 
-use datafusion::arrow::array::{Array, ArrayRef, AsArray};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, new_empty_array};
 use datafusion::arrow::compute::kernels::numeric;
 use datafusion::arrow::datatypes::{DataType, Float32Type, Float64Type};
 use datafusion::arrow::error::ArrowError;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRewriter};
 use datafusion::common::{DFSchema, Result as PlanResult};
 use datafusion::config::ConfigOptions;
-use datafusion::logical_expr::expr::{BinaryExpr, ScalarFunction};
+use datafusion::logical_expr::expr::{BinaryExpr, InList, ScalarFunction};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
-    Cast, ColumnarValue, Expr, ExprSchemable, LogicalPlan, Operator, ScalarFunctionArgs, ScalarUDF,
-    ScalarUDFImpl, Signature, Volatility,
+    Between, Cast, ColumnarValue, Expr, ExprSchemable, LogicalPlan, Operator, ScalarFunctionArgs,
+    ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 use datafusion::optimizer::AnalyzerRule;
 use datafusion::scalar::ScalarValue;
 
-use super::arrow_values::sql_type_of;
-use super::errors::external;
+use super::arrow_values::{arrow_type, datum_at, field_type, scalar_value, sql_type_of};
+use super::decimals::apply_decimal_rules;
+use super::errors::{external, sql_error};
+use super::expression_parts::like_arguments;
+use super::sql_casts;
+use crate::error::SqlResult;
 use crate::program::ArithmeticOperator;
+use crate::types::SqlType;
 
 /// Replaces operators and casts.
 #[derive(Debug)]
@@ -59,11 +64,118 @@ impl AnalyzerRule for CheckedArithmetic {
 
 /// The same for an expression without a plan.
 pub(super) fn check_expression(expr: Expr, schema: &DFSchema) -> PlanResult<Expr> {
-    Ok(expr.rewrite(&mut Rewriter { schema })?.data)
+    apply_decimal_rules(expr.rewrite(&mut Rewriter { schema })?.data, schema)
 }
 
 struct Rewriter<'s> {
     schema: &'s DFSchema,
+}
+
+impl Rewriter<'_> {
+    /// The type of an expression; `None` for a column of an outer query.
+    fn type_of(&self, expr: &Expr) -> Option<SqlType> {
+        let (_, field) = expr.to_field(self.schema).ok()?;
+        Some(field_type(&field))
+    }
+
+    fn binary(&self, binary: BinaryExpr) -> Transformed<Expr> {
+        let BinaryExpr { left, op, right } = binary;
+        let function = match op {
+            Operator::Plus => Some(&CHECKED[0]),
+            Operator::Minus => Some(&CHECKED[1]),
+            Operator::Multiply => Some(&CHECKED[2]),
+            Operator::Divide => Some(&CHECKED[3]),
+            _ => None,
+        };
+        let Some(function) = function else {
+            let (left, right) = if op.supports_propagation() {
+                let (of_left, of_right) = (self.type_of(&left), self.type_of(&right));
+                (self.like(of_right, *left), self.like(of_left, *right))
+            } else {
+                (*left, *right)
+            };
+            return Transformed::yes(Expr::BinaryExpr(BinaryExpr {
+                left: Box::new(left),
+                op,
+                right: Box::new(right),
+            }));
+        };
+        // A column of an outer query has no type here, and stays as it is.
+        let types = (
+            left.get_type(self.schema).ok(),
+            right.get_type(self.schema).ok(),
+        );
+        match types {
+            (Some(of), Some(other))
+                if of == other
+                    && (of.is_floating() || of.is_signed_integer() && op != Operator::Divide) =>
+            {
+                let args = vec![*left, *right];
+                let call = ScalarFunction::new_udf(Arc::clone(function), args);
+                Transformed::yes(Expr::ScalarFunction(call))
+            }
+            _ => Transformed::no(Expr::BinaryExpr(BinaryExpr { left, op, right })),
+        }
+    }
+
+    /// A text that is compared with a uuid or a `character` is one, too.
+    fn like(&self, of: Option<SqlType>, part: Expr) -> Expr {
+        let Some(of @ (SqlType::Uuid | SqlType::Char { .. })) = of else {
+            return part;
+        };
+        match self.type_of(&part) {
+            Some(SqlType::Text) if part.get_type(self.schema).ok() == Some(DataType::Utf8) => {
+                let to = if of == SqlType::Uuid {
+                    of
+                } else {
+                    // Without the spaces at its end, and not cut.
+                    SqlType::Char { length: u32::MAX }
+                };
+                sql_casts::call(part, SqlType::Text, to)
+            }
+            _ => part,
+        }
+    }
+
+    fn is_uuid<'e>(&self, mut branches: impl Iterator<Item = &'e Expr>) -> bool {
+        branches.any(|branch| self.type_of(branch) == Some(SqlType::Uuid))
+    }
+
+    fn cast(&self, cast: Cast) -> PlanResult<Transformed<Expr>> {
+        let Ok((_, from)) = cast.expr.to_field(self.schema) else {
+            return Ok(Transformed::no(Expr::Cast(cast)));
+        };
+        let (of, to) = (field_type(&from), field_type(&cast.field));
+        let is_known =
+            arrow_type(of) == *from.data_type() && arrow_type(to) == *cast.field.data_type();
+        if is_known && let Some(call) = sql_casts::sql_cast(&cast.expr, of, to).map_err(external)? {
+            return Ok(Transformed::yes(call));
+        }
+        let rounds = cast.field.data_type().is_signed_integer()
+            && matches!(
+                from.data_type(),
+                DataType::Float32 | DataType::Float64 | DataType::Decimal128(..)
+            );
+        // Rounded once: the rule may run again on its own result.
+        let is_rounded = matches!(&*cast.expr, Expr::ScalarFunction(call) if call.func == *ROUND);
+        if !rounds || is_rounded {
+            return Ok(Transformed::no(Expr::Cast(cast)));
+        }
+        let call = ScalarFunction::new_udf(Arc::clone(&ROUND), vec![*cast.expr]);
+        let input = Box::new(Expr::ScalarFunction(call));
+        Ok(Transformed::yes(Expr::Cast(Cast::new_from_field(
+            input, cast.field,
+        ))))
+    }
+}
+
+/// An expression that chooses among uuids is one: DataFusion takes it for a text.
+fn named_uuid(expr: Expr, is_uuid: bool) -> Transformed<Expr> {
+    if is_uuid {
+        Transformed::yes(sql_casts::call(expr, SqlType::Text, SqlType::Uuid))
+    } else {
+        Transformed::no(expr)
+    }
 }
 
 impl TreeNodeRewriter for Rewriter<'_> {
@@ -71,86 +183,96 @@ impl TreeNodeRewriter for Rewriter<'_> {
 
     fn f_up(&mut self, expr: Expr) -> PlanResult<Transformed<Expr>> {
         match expr {
-            Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
-                let function = match op {
-                    Operator::Plus => &CHECKED[0],
-                    Operator::Minus => &CHECKED[1],
-                    Operator::Multiply => &CHECKED[2],
-                    _ => {
-                        return Ok(Transformed::no(Expr::BinaryExpr(BinaryExpr {
-                            left,
-                            op,
-                            right,
-                        })));
-                    }
-                };
-                // A column of an outer query has no type here, and stays as it is.
-                let types = (
-                    left.get_type(self.schema).ok(),
-                    right.get_type(self.schema).ok(),
-                );
-                match types {
-                    (Some(of), Some(other)) if of == other && of.is_signed_integer() => {
-                        let args = vec![*left, *right];
-                        let call = ScalarFunction::new_udf(Arc::clone(function), args);
-                        Ok(Transformed::yes(Expr::ScalarFunction(call)))
-                    }
-                    _ => Ok(Transformed::no(Expr::BinaryExpr(BinaryExpr {
-                        left,
-                        op,
-                        right,
-                    }))),
+            Expr::BinaryExpr(binary) => Ok(self.binary(binary)),
+            Expr::Cast(cast) => self.cast(cast),
+            Expr::Negative(input) => match input.get_type(self.schema) {
+                Ok(of) if of.is_signed_integer() => {
+                    let zero = Expr::Literal(ScalarValue::new_zero(&of)?, None);
+                    let args = vec![zero, *input];
+                    let call = ScalarFunction::new_udf(Arc::clone(&CHECKED[1]), args);
+                    Ok(Transformed::yes(Expr::ScalarFunction(call)))
                 }
+                _ => Ok(Transformed::no(Expr::Negative(input))),
+            },
+            Expr::Between(between) => {
+                let of = self.type_of(&between.expr);
+                Ok(Transformed::yes(Expr::Between(Between {
+                    low: Box::new(self.like(of, *between.low)),
+                    high: Box::new(self.like(of, *between.high)),
+                    ..between
+                })))
             }
-            Expr::Cast(cast) if cast.field.data_type().is_signed_integer() => {
-                let from = cast.expr.get_type(self.schema).ok();
-                let rounds = from.is_some_and(|from| {
-                    matches!(
-                        from,
-                        DataType::Float32 | DataType::Float64 | DataType::Decimal128(..)
-                    )
-                });
-                // Rounded once: the rule may run again on its own result.
-                let is_rounded =
-                    matches!(&*cast.expr, Expr::ScalarFunction(call) if call.func == *ROUND);
-                if !rounds || is_rounded {
-                    return Ok(Transformed::no(Expr::Cast(cast)));
-                }
-                let call = ScalarFunction::new_udf(Arc::clone(&ROUND), vec![*cast.expr]);
-                let input = Box::new(Expr::ScalarFunction(call));
-                Ok(Transformed::yes(Expr::Cast(Cast::new_from_field(
-                    input, cast.field,
-                ))))
+            Expr::InList(list) => {
+                let of = self.type_of(&list.expr);
+                let items = list.list.into_iter().map(|item| self.like(of, item));
+                Ok(Transformed::yes(Expr::InList(InList {
+                    list: items.collect(),
+                    ..list
+                })))
+            }
+            Expr::Case(case) => {
+                let branches = case.when_then_expr.iter().map(|(_, then)| &**then);
+                let branches = branches.chain(case.else_expr.as_deref());
+                let is_uuid = self.is_uuid(branches);
+                Ok(named_uuid(Expr::Case(case), is_uuid))
+            }
+            // Half to even.
+            Expr::ScalarFunction(call)
+                if call.func.name() == "round"
+                    && call.args.len() == 1
+                    && matches!(
+                        self.type_of(&call.args[0]),
+                        Some(SqlType::Float4 | SqlType::Float8)
+                    ) =>
+            {
+                let call = ScalarFunction::new_udf(Arc::clone(&ROUND), call.args);
+                Ok(Transformed::yes(Expr::ScalarFunction(call)))
+            }
+            Expr::ScalarFunction(call)
+                if ["coalesce", "nullif", "greatest", "least"].contains(&call.func.name()) =>
+            {
+                let is_uuid = self.is_uuid(call.args.iter());
+                Ok(named_uuid(Expr::ScalarFunction(call), is_uuid))
             }
             other => Ok(Transformed::no(other)),
         }
     }
 }
 
-static CHECKED: LazyLock<[Arc<ScalarUDF>; 3]> = LazyLock::new(|| {
-    [
-        ArithmeticOperator::Add,
-        ArithmeticOperator::Subtract,
-        ArithmeticOperator::Multiply,
-    ]
-    .map(|operator| Arc::new(ScalarUDF::from(Checked::new(operator))))
-});
+/// In the order of [`CHECKED`].
+const OPERATORS: [ArithmeticOperator; 4] = [
+    ArithmeticOperator::Add,
+    ArithmeticOperator::Subtract,
+    ArithmeticOperator::Multiply,
+    ArithmeticOperator::Divide,
+];
+
+static CHECKED: LazyLock<[Arc<ScalarUDF>; 4]> =
+    LazyLock::new(|| OPERATORS.map(|operator| Arc::new(ScalarUDF::from(Checked::new(operator)))));
 static ROUND: LazyLock<Arc<ScalarUDF>> =
     LazyLock::new(|| Arc::new(ScalarUDF::from(RoundToInteger::new())));
 
 /// The operator that a function stands for.
 pub(super) fn checked_operator(function: &ScalarUDF) -> Option<ArithmeticOperator> {
     let at = CHECKED.iter().position(|it| **it == *function)?;
-    Some(
-        [
-            ArithmeticOperator::Add,
-            ArithmeticOperator::Subtract,
-            ArithmeticOperator::Multiply,
-        ][at],
-    )
+    Some(OPERATORS[at])
 }
 
-/// An operator on whole numbers that fails on overflow.
+/// Floating-point numbers of either width, which fail on overflow and on a division by zero.
+fn floats(operator: ArithmeticOperator, left: &ArrayRef, right: &ArrayRef) -> SqlResult<ArrayRef> {
+    let of = sql_type_of(left.data_type());
+    let values = (0..left.len()).map(|row| {
+        let (left, right) = (datum_at(left, row, of)?, datum_at(right, row, of)?);
+        scalar_value(&operator.apply(of, &left, &right)?, of)
+    });
+    let values = values.collect::<SqlResult<Vec<_>>>()?;
+    if values.is_empty() {
+        return Ok(new_empty_array(left.data_type()));
+    }
+    ScalarValue::iter_to_array(values).map_err(sql_error)
+}
+
+/// An operator on numbers that fails on overflow.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Checked {
     operator: ArithmeticOperator,
@@ -171,6 +293,7 @@ impl ScalarUDFImpl for Checked {
         match self.operator {
             ArithmeticOperator::Add => "checked_add",
             ArithmeticOperator::Subtract => "checked_subtract",
+            ArithmeticOperator::Divide => "checked_divide",
             _ => "checked_multiply",
         }
     }
@@ -189,6 +312,10 @@ impl ScalarUDFImpl for Checked {
             return datafusion::common::internal_err!("{} takes two numbers", self.name());
         };
         let (left, right): (&ArrayRef, &ArrayRef) = (left, right);
+        if left.data_type().is_floating() {
+            let result = floats(self.operator, left, right).map_err(external)?;
+            return like_arguments(&args.args, result);
+        }
         let result = match self.operator {
             ArithmeticOperator::Add => numeric::add(left, right),
             ArithmeticOperator::Subtract => numeric::sub(left, right),
@@ -257,23 +384,6 @@ impl ScalarUDFImpl for RoundToInteger {
         };
         like_arguments(&args.args, rounded)
     }
-}
-
-/// A single value if all arguments were single values.
-pub(super) fn like_arguments(
-    args: &[ColumnarValue],
-    result: ArrayRef,
-) -> PlanResult<ColumnarValue> {
-    if args
-        .iter()
-        .all(|arg| matches!(arg, ColumnarValue::Scalar(_)))
-        && result.len() == 1
-    {
-        return Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(
-            &result, 0,
-        )?));
-    }
-    Ok(ColumnarValue::Array(result))
 }
 
 /// The decimal type of the rounded number, which may have a digit more.

@@ -11,8 +11,8 @@ use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 
-use super::checked::like_arguments;
 use super::errors::external;
+use super::expression_parts::like_arguments;
 use crate::catalogue::Sequences;
 use crate::error::SqlResult;
 use crate::syntax::quoted;
@@ -160,6 +160,15 @@ fn simple_functions() -> Vec<SimpleFunction> {
             Some(1),
             |arguments| match argument(arguments, 0) {
                 Some(name) => Answer::Text(quoted(name)),
+                None => Answer::Null,
+            },
+        ),
+        (
+            "quote_literal",
+            SqlType::Text,
+            Some(1),
+            |arguments| match argument(arguments, 0) {
+                Some(text) => Answer::Text(format!("'{}'", text.replace('\'', "''"))),
                 None => Answer::Null,
             },
         ),

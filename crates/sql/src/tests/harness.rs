@@ -18,8 +18,13 @@ pub(super) struct Fixture {
 
 impl Fixture {
     pub(super) fn new() -> Self {
+        Self::with(EngineOptions::default())
+    }
+
+    /// With these options.
+    pub(super) fn with(options: EngineOptions) -> Self {
         let disk = Arc::new(MemoryDisk::new());
-        let engine = open(&disk);
+        let engine = open(&disk, options);
         Self { engine, disk }
     }
 
@@ -35,17 +40,17 @@ impl Fixture {
         drop(self);
         db.close().unwrap();
         drop(db);
-        let engine = open(&disk);
+        let engine = open(&disk, EngineOptions::default());
         Self { engine, disk }
     }
 }
 
-fn open(disk: &Arc<MemoryDisk>) -> Engine {
+fn open(disk: &Arc<MemoryDisk>, options: EngineOptions) -> Engine {
     let db = Database::builder()
         .disk(Arc::clone(disk) as Arc<dyn namiki::disk::Disk>)
         .open("/memory")
         .unwrap();
-    Engine::open(db, EngineOptions::default()).unwrap()
+    Engine::open(db, options).unwrap()
 }
 
 /// What a statement answers.
@@ -74,6 +79,16 @@ pub(super) struct Rows {
     pub(super) lines: Vec<u8>,
     value: Vec<u8>,
     full_at: Option<usize>,
+}
+
+impl Rows {
+    /// A sink that is full after so many rows.
+    pub(super) fn full_at(rows: usize) -> Self {
+        Self {
+            full_at: Some(rows),
+            ..Self::default()
+        }
+    }
 }
 
 impl RowSink for Rows {
@@ -118,7 +133,7 @@ impl RowSink for Rows {
 /// A connection, and the runtime that polls it.
 pub(super) struct Client {
     pub(super) connection: Connection,
-    runtime: tokio::runtime::Runtime,
+    pub(super) runtime: tokio::runtime::Runtime,
 }
 
 impl Client {

@@ -20,7 +20,7 @@ use crate::sqlstate;
 
 pub(crate) use binary_input::{from_binary, utf8};
 pub(crate) use binary_output::write_binary;
-pub(crate) use numeric::{POWERS_OF_TEN, parse_numeric, rescale_rounded};
+pub(crate) use numeric::{POWERS_OF_TEN, parse_numeric, rescale_input, rescale_rounded};
 pub(crate) use text_input::from_text;
 pub(crate) use text_output::write_text;
 pub(crate) use time::{TimeZone, now_micros};
@@ -202,6 +202,12 @@ impl SqlType {
     /// Whether a value is a whole number.
     pub(crate) fn is_integer(self) -> bool {
         matches!(self, Self::Int2 | Self::Int4 | Self::Int8 | Self::Oid)
+    }
+
+    /// Whether zeros at the end of the fraction are not shown: nobody has asked for the scale. Of a `numeric` without
+    /// precision, and of what is calculated with one.
+    pub(crate) fn hides_zeros(self) -> bool {
+        matches!(self, Self::Numeric { precision: NUMERIC_PRECISION, scale } if scale >= NUMERIC_SCALE)
     }
 
     /// Whether a value is a text.
