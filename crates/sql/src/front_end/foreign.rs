@@ -29,6 +29,7 @@ pub(super) struct ForeignScalar {
     inputs: Vec<Input>,
     schema: SchemaRef,
     of: SqlType,
+    is_volatile: bool,
 }
 
 /// Where a column of the one-row batch comes from.
@@ -112,6 +113,7 @@ impl ForeignScalar {
             inputs,
             schema,
             of,
+            is_volatile: expr.is_volatile(),
         })
     }
 }
@@ -135,6 +137,10 @@ impl Evaluate for ForeignScalar {
         batch.end_row();
         let value = evaluate(&self.physical, &batch.finish()?).map_err(sql_error)?;
         datum_at(&value.to_array().map_err(sql_error)?, 0, self.of)
+    }
+
+    fn is_volatile(&self) -> bool {
+        self.is_volatile
     }
 }
 

@@ -27,7 +27,7 @@ use crate::cancel::Cancelled;
 use crate::catalogue::{Catalogue, Relation};
 use crate::error::{SqlError, SqlResult};
 use crate::program::{Access, Environment, Located, scan_range};
-use crate::storage::{OpenTable, ReadHandle, Storage, row_value};
+use crate::storage::{OpenTable, ReadHandle, Storage};
 use crate::types::SqlType;
 
 /// Rows of a batch.
@@ -247,7 +247,7 @@ impl Scan {
         batch: &mut BatchBuilder,
     ) -> SqlResult<()> {
         for (at, column) in self.columns.iter().enumerate() {
-            let value = row_value(&self.relation.layout, *column, key, row, scratch)?;
+            let value = self.relation.format.value(*column, key, row, scratch)?;
             batch.append(at, value)?;
         }
         batch.end_row();

@@ -96,7 +96,7 @@ impl Access {
         let table = storage.open(relation.row.storage)?;
         let mut visit = |key: &[u8], row: &[u8]| -> SqlResult<ControlFlow<()>> {
             let values = RowValues::Stored {
-                layout: &relation.layout,
+                format: &relation.format,
                 key,
                 row,
             };

@@ -2,9 +2,12 @@
 //!
 //! One test program for all of them: linking DataFusion is slow.
 
+mod added_columns_beside_writers;
 mod building;
 mod catalogue;
 mod changes;
+mod columns;
+mod constraints;
 mod copying;
 mod harness;
 mod pgbench;
