@@ -15,6 +15,8 @@ use crate::program::{ArithmeticOperator, Environment, Scalar};
 use crate::storage::{FixedPlace, NotUpgraded, recipes, upgrade};
 use crate::types::{POWERS_OF_TEN, SqlType, rescale_rounded};
 
+/// The most bytes that each argument has for rows of earlier versions.
+const RECIPES_BYTES_MAX: usize = 16 << 10;
 /// The bytes of one column's argument.
 const ENTRY: usize = 60;
 
@@ -51,7 +53,9 @@ impl Increments {
         Some(Self {
             columns: all.collect::<Option<Vec<_>>>()?,
             // Without them the rows are read, and changed at once.
-            recipes: recipes(&target.relation.format).ok()?,
+            recipes: recipes(&target.relation.format)
+                .ok()
+                .filter(|recipes| recipes.len() <= RECIPES_BYTES_MAX)?,
         })
     }
 

@@ -194,7 +194,9 @@ impl InsertProgram {
                     .sql_type
                     .assign(scalar.constant(changes.environment)?),
                 (None, DefaultValue::Sequence(id)) => {
-                    column.sql_type.assign(Datum::I64(sequences.next(*id)?))
+                    let number = sequences.next(*id)?;
+                    sequences.note_given(changes.environment.session, *id, number);
+                    column.sql_type.assign(Datum::I64(number))
                 }
             })
             .collect()

@@ -176,6 +176,10 @@ impl Connection {
                 .change(planned, portal, is_alone, cancelled, sink)
                 .await
                 .map(Outcome::Rows),
+            Body::CreateTableAs { table, plan } => self
+                .create_table_as(planned, (table, plan), portal, is_alone, cancelled)
+                .await
+                .map(Outcome::Rows),
             Body::Ddl(command) => {
                 self.ddl((**command).clone(), is_alone).await?;
                 Ok(Outcome::Rows(0))
@@ -253,7 +257,7 @@ impl Connection {
 /// The tag of a statement that has ended.
 fn tag(planned: &Planned, rows: u64) -> CommandTag {
     match &planned.body {
-        Body::Select { .. } => CommandTag::rows("SELECT", rows),
+        Body::Select { .. } | Body::CreateTableAs { .. } => CommandTag::rows("SELECT", rows),
         Body::Insert { .. } => CommandTag::rows("INSERT", rows),
         Body::Update { .. } => CommandTag::rows("UPDATE", rows),
         Body::Delete { .. } => CommandTag::rows("DELETE", rows),

@@ -50,6 +50,7 @@ impl Connection {
             parameters: Arc::clone(parameters),
             now: self.now,
             zone: self.settings.zone(),
+            session: self.number,
         }
     }
 

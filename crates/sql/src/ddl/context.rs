@@ -47,6 +47,8 @@ impl DdlContext<'_> {
             parameters: Arc::new([]),
             now: now_micros(),
             zone: TimeZone::Utc,
+            // It is given no numbers of sequences.
+            session: 0,
         }
     }
 

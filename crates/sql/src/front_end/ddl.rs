@@ -74,7 +74,8 @@ pub(super) fn qualified(name: &ObjectName) -> SqlResult<QualifiedName> {
     Ok(QualifiedName { schema, name })
 }
 
-fn create_table(create: CreateTableAst) -> SqlResult<CreateTable> {
+/// CREATE TABLE, without a query.
+pub(super) fn create_table(create: CreateTableAst) -> SqlResult<CreateTable> {
     for (is_there, what) in [
         (create.temporary, "CREATE TEMPORARY TABLE"),
         (create.query.is_some(), "CREATE TABLE AS"),

@@ -29,6 +29,11 @@ pub(super) fn alter_table(alter: AlterTable) -> SqlResult<DdlCommand> {
 fn alter_operation(operation: AlterTableOperation) -> SqlResult<Vec<AlterOperation>> {
     let column = |name: &Ident| identifier(name);
     Ok(vec![match operation {
+        AlterTableOperation::AddConstraint {
+            not_valid: true, ..
+        } => {
+            return Err(SqlError::unsupported("ADD CONSTRAINT NOT VALID"));
+        }
         AlterTableOperation::AddConstraint { constraint, .. } => match constraint_of(constraint)? {
             Constraint::Key(key) => AlterOperation::AddKey(key),
             Constraint::Check(name, text) => AlterOperation::AddCheck(name, text),

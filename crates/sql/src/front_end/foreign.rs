@@ -17,12 +17,12 @@ use namiki_data::columns::Datum;
 use super::arrow_values::{datum_at, field, field_type};
 use super::batch_builder::BatchBuilder;
 use super::errors::sql_error;
-use super::expression_parts::{NOW, needs_rows, parameters_of};
+use super::expression_parts::{NOW, SESSION, needs_rows, parameters_of};
 use crate::error::{SqlError, SqlResult};
 use crate::program::{Environment, Evaluate, RowValues};
 use crate::types::SqlType;
 
-/// An expression of DataFusion's, evaluated on batches of one row: its columns, its parameters and the time.
+/// An expression of DataFusion's, evaluated on batches of one row: its columns, its parameters, the time and the session.
 pub(super) struct ForeignScalar {
     shown: String,
     physical: Arc<dyn PhysicalExpr>,
@@ -38,6 +38,7 @@ enum Input {
     Column(usize),
     Parameter(usize),
     Now,
+    Session,
     /// A batch has at least one column.
     Nothing,
 }
@@ -76,6 +77,7 @@ impl ForeignScalar {
             inputs.push(match number {
                 Some(at) => Input::Parameter(at),
                 None if placeholder.id == NOW => Input::Now,
+                None if placeholder.id == SESSION => Input::Session,
                 None => {
                     return Err(SqlError::unsupported(format!(
                         "parameter {}",
@@ -130,6 +132,7 @@ impl Evaluate for ForeignScalar {
                 Input::Column(column) => row.column(column)?,
                 Input::Parameter(number) => environment.parameter(number)?.clone(),
                 Input::Now => Datum::I64(environment.now),
+                Input::Session => Datum::I64(environment.session),
                 Input::Nothing => Datum::Null,
             };
             batch.append(at, value.value())?;

@@ -14,6 +14,7 @@ mod change_statements;
 mod checked;
 mod compile;
 mod context;
+mod create_table_as;
 mod ddl;
 mod ddl_alter;
 mod ddl_types;

@@ -21,6 +21,8 @@ pub(crate) struct Environment {
     pub(crate) now: i64,
     /// The time zone of the session.
     pub(crate) zone: TimeZone,
+    /// The number of the session.
+    pub(crate) session: i64,
 }
 
 /// An expression of one row.
@@ -292,6 +294,7 @@ mod tests {
             parameters: Arc::new([Datum::I64(7), Datum::Null]),
             now: 5,
             zone: TimeZone::Utc,
+            session: 1,
         }
     }
 

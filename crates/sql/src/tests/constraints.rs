@@ -190,3 +190,48 @@ fn columns_get_other_types() {
         );
     }
 }
+
+#[test]
+fn a_session_knows_the_numbers_it_was_given() {
+    let fixture = Fixture::new();
+    let (mut client, mut other) = (fixture.client(), fixture.client());
+    client.tag("CREATE TABLE t (id serial PRIMARY KEY, a int)");
+    client.tag("CREATE SEQUENCE s START WITH 20");
+    assert_eq!(
+        client.state("SELECT lastval()"),
+        sqlstate::OBJECT_NOT_IN_STATE
+    );
+    assert_eq!(
+        client.state("SELECT currval('s')"),
+        sqlstate::OBJECT_NOT_IN_STATE
+    );
+    client.tag("INSERT INTO t (a) VALUES (1), (2)");
+    assert_eq!(
+        client.lines("SELECT currval('t_id_seq'), lastval()"),
+        ["2|2"]
+    );
+    assert_eq!(client.lines("SELECT nextval('s')"), ["20"]);
+    assert_eq!(
+        client.lines("SELECT currval('t_id_seq'), currval('s'), lastval()"),
+        ["2|20|20"]
+    );
+    assert_eq!(
+        other.state("SELECT lastval()"),
+        sqlstate::OBJECT_NOT_IN_STATE
+    );
+    other.tag("INSERT INTO t (a) VALUES (nextval('s'))");
+    assert_eq!(
+        other.lines("SELECT currval('t_id_seq') > 2, currval('s')"),
+        ["t|21"]
+    );
+    assert_eq!(client.lines("SELECT currval('s')"), ["20"]);
+    assert_eq!(client.lines("SELECT setval('s', 90)"), ["90"]);
+    assert_eq!(client.lines("SELECT currval('s'), lastval()"), ["90|90"]);
+    assert_eq!(client.lines("SELECT nextval('s')"), ["91"]);
+    client.copy_in("COPY t (a) FROM STDIN", b"7\n", 10).unwrap();
+    client.tag("UPDATE t SET a = currval('t_id_seq') WHERE a = 7");
+    assert_eq!(
+        client.lines("SELECT a = id FROM t WHERE a > 3 AND a < 20"),
+        ["t"]
+    );
+}
