@@ -1,7 +1,8 @@
-//! Tests of the server with real clients: psql and pgbench of PostgreSQL, psycopg and SQLAlchemy.
+//! Tests of SQL and of the server, with real clients: psql and pgbench of PostgreSQL, psycopg and SQLAlchemy.
 //!
 //! PostgreSQL's programs come from the system's packages, the Python packages from PyPI, in a virtual
-//! environment inside the target folder. The tests are those of `namiki-server` (`tests/server/`).
+//! environment inside the target folder. The tests are those of `namiki-sql` and `namiki-server`
+//! (`tests/server/`).
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -46,7 +47,8 @@ pub(crate) fn run(root: &Path, args: &[String]) -> Result<(), String> {
 fn test(root: &Path, python: Option<&Path>, kills: u64) -> Result<(), String> {
     let mut cargo = Command::new(env!("CARGO"));
     cargo
-        .args(["test", "--profile", "server", "-p", "namiki-server"])
+        .args(["test", "--profile", "server"])
+        .args(["-p", "namiki-sql", "-p", "namiki-server"])
         .args(["--lib", "--bins", "--test", "server"])
         .env("NAMIKI_KILL_ROUNDS", kills.to_string())
         .current_dir(root);

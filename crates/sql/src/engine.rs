@@ -11,6 +11,7 @@ use crate::connection::Connection;
 use crate::ddl::remove_marker;
 use crate::error::{SqlError, SqlResult};
 use crate::front_end::FrontEnd;
+use crate::row_locks::RowLocks;
 use crate::shared::{EngineOptions, Shared};
 use crate::sqlstate;
 use crate::stats::{Counters, EngineStats};
@@ -54,6 +55,7 @@ impl Engine {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(options.planner_threads.max(1))
             .thread_name("sql")
+            .enable_time()
             .thread_stack_size(8 << 20)
             .build()
             .map_err(|error| {
@@ -66,6 +68,7 @@ impl Engine {
         Ok(Self {
             shared: Arc::new(Shared {
                 views: Views::new(db.clone(), pool.clone()),
+                row_locks: Arc::new(RowLocks::default()),
                 cache: TextCache::new(options.text_cache_entries),
                 long_statements: Arc::new(Semaphore::new(options.long_statements_max.max(1))),
                 db,
@@ -75,6 +78,7 @@ impl Engine {
                 sequences,
                 front_end,
                 counters: Counters::default(),
+                versions: parking_lot::RwLock::default(),
                 changes: watch::Sender::new(0),
                 next_statement: AtomicU64::new(1),
                 pool,

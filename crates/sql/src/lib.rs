@@ -30,6 +30,7 @@ mod engine;
 mod error;
 mod front_end;
 mod program;
+mod row_locks;
 mod settings;
 mod shared;
 mod sink;

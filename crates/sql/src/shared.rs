@@ -1,9 +1,11 @@
 //! What all connections to one database share.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use namiki::Database;
+use parking_lot::RwLock;
 use tokio::runtime::{Handle, Runtime};
 use tokio::sync::{Semaphore, watch};
 
@@ -11,6 +13,7 @@ use crate::catalogue::{Catalogue, Sequences};
 use crate::ddl::{Effects, remove_marker};
 use crate::error::{SqlError, SqlResult};
 use crate::front_end::FrontEnd;
+use crate::row_locks::RowLocks;
 use crate::sqlstate;
 use crate::stats::Counters;
 use crate::storage::Storage;
@@ -62,9 +65,12 @@ pub(crate) struct Shared {
     pub(crate) front_end: FrontEnd,
     pub(crate) cache: TextCache,
     pub(crate) views: Views,
+    pub(crate) row_locks: Arc<RowLocks>,
     pub(crate) counters: Counters,
     /// Permits of statements on the second pool.
     pub(crate) long_statements: Arc<Semaphore>,
+    /// Versions of the tables that were changed since the opening; `None`: dropped. See [`is_outdated`](Self::is_outdated).
+    pub(crate) versions: RwLock<HashMap<u32, Option<u64>>>,
     /// The number of changes of the catalogue: statements that wait for one watch it.
     pub(crate) changes: watch::Sender<u64>,
     /// Numbers of statements, for cancellations.
@@ -110,8 +116,21 @@ impl Shared {
         for id in &effects.sequences {
             self.sequences.forget(*id);
         }
+        self.versions.write().extend(effects.versions);
         self.changes.send_modify(|changes| *changes += 1);
         self.remove_later(effects.obsolete);
+    }
+
+    /// Whether a plan was made for tables as they are no more. Only a hint, which keeps a transaction from reading rows of
+    /// the catalogue that are gone: it reads the versions that it needs.
+    pub(crate) fn is_outdated(&self, tables: &[(u32, u64)]) -> bool {
+        let versions = self.versions.read();
+        let is_older = |(id, version): &(u32, u64)| match versions.get(id) {
+            Some(Some(latest)) => latest > version,
+            Some(None) => true,
+            None => false,
+        };
+        !versions.is_empty() && tables.iter().any(is_older)
     }
 
     /// A transaction that was to change the catalogue was rolled back.

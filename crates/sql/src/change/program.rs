@@ -216,6 +216,14 @@ pub(crate) struct UpdateProgram {
 }
 
 impl UpdateProgram {
+    /// Whether the new values are sums that are made at the commit.
+    pub(crate) fn adds_later(&self) -> bool {
+        let access = self.access.as_ref();
+        self.increments.is_some()
+            && self.returning.is_none()
+            && access.is_some_and(|it| it.filter.is_empty() && matches!(it.path, Path::Key(_)))
+    }
+
     /// Changes the rows; returns their number.
     ///
     /// # Errors

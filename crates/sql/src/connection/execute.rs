@@ -8,7 +8,7 @@ use super::progress::{CommandTag, Progress, Scope};
 use super::{Block, Connection};
 use crate::cancel::Cancelled;
 use crate::error::{SqlError, SqlResult};
-use crate::front_end::{Body, Planned};
+use crate::front_end::{Body, OutputColumn, Planned};
 use crate::sink::RowSink;
 use crate::sqlstate;
 use crate::stats::count;
@@ -92,6 +92,9 @@ impl Connection {
         let mut changes = self.shared.changes.subscribe();
         let outcome = loop {
             changes.borrow_and_update();
+            if self.shared.is_outdated(&planned.tables) {
+                planned = self.plan_again(portal, &planned).await?;
+            }
             if self.read_only && planned.is_change() {
                 return Err(SqlError::new(
                     sqlstate::READ_ONLY_TRANSACTION,
@@ -211,7 +214,9 @@ impl Connection {
             )
             .with_hint("The transaction might succeed if retried."));
         };
-        if planned.columns != old.columns || planned.parameters != old.parameters {
+        if !has_same_answer(planned.columns.as_deref(), old.columns.as_deref())
+            || planned.parameters != old.parameters
+        {
             return Err(SqlError::new(
                 sqlstate::FEATURE_NOT_SUPPORTED,
                 "cached plan must not change result type",
@@ -251,6 +256,15 @@ impl Connection {
             return Ok(Progress::Complete(CommandTag::rows("COPY", written)));
         }
         Ok(Progress::Complete(CommandTag::rows("SELECT", written)))
+    }
+}
+
+/// Whether rows look the same to a client, whichever tables they are of.
+fn has_same_answer(new: Option<&[OutputColumn]>, old: Option<&[OutputColumn]>) -> bool {
+    let form = |column: &OutputColumn| (column.name.clone(), column.sql_type);
+    match (new, old) {
+        (Some(new), Some(old)) => new.iter().map(form).eq(old.iter().map(form)),
+        (new, old) => new.is_none() && old.is_none(),
     }
 }
 

@@ -15,6 +15,7 @@ mod found_rows;
 mod portal;
 mod prepare;
 mod progress;
+mod row_locking;
 mod run_change;
 mod run_ddl;
 mod run_select;
@@ -30,6 +31,7 @@ use crate::change::RowNumbers;
 use crate::ddl::Effects;
 use crate::error::{Notice, SqlResult};
 use crate::front_end::SessionInfo;
+use crate::row_locks::{RowId, RowLock};
 use crate::settings::Settings;
 use crate::shared::Shared;
 use crate::stats::count;
@@ -93,6 +95,10 @@ pub struct Connection {
     effects: Effects,
     savepoints: Vec<(String, Savepoint)>,
     row_numbers: RowNumbers,
+    /// Rows that the block has locked.
+    row_locks: Vec<RowLock>,
+    /// Rows that the block has added to without locking them.
+    rows_added_to: Vec<RowId>,
     notices: Vec<Notice>,
     cancel: CancelHandle,
     copy: Option<CopyIn>,
@@ -119,6 +125,8 @@ impl Connection {
             effects: Effects::default(),
             savepoints: Vec::new(),
             row_numbers: RowNumbers::default(),
+            row_locks: Vec::new(),
+            rows_added_to: Vec::new(),
             notices: Vec::new(),
             cancel: CancelHandle::default(),
             copy: None,

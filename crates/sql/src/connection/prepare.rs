@@ -170,7 +170,7 @@ impl Connection {
     pub(super) async fn planned(&mut self, key: &TextKey) -> SqlResult<Option<Arc<Planned>>> {
         let shared = shared(self);
         match shared.cache.get(key) {
-            Some(Kept::Plan(planned)) => {
+            Some(Kept::Plan(planned)) if !shared.is_outdated(&planned.tables) => {
                 count(&shared.counters.text_cache_hits);
                 return Ok(Some(planned));
             }
@@ -208,13 +208,14 @@ impl Connection {
         }
     }
 
-    /// Plans on the second pool: it takes long, and cannot be cancelled. Inside a transaction the catalogue is read through
-    /// it, which may have changed it.
+    /// Plans on the second pool: it takes long, and cannot be cancelled. A transaction that has changed the catalogue reads
+    /// it; others read a view, so that they need not be repeated when something else in the catalogue changes. Each reads the
+    /// versions of its tables when it runs.
     async fn plan_on_pool(&mut self, key: &TextKey) -> SqlResult<Option<Planned>> {
         let shared = shared(self);
         let permit = shared.long_statement().await?;
         let (key, info) = (key.clone(), self.info.clone());
-        if self.block != Block::Idle
+        if !self.effects.is_empty()
             && self
                 .session
                 .as_ref()

@@ -49,6 +49,7 @@ impl Connection {
         let shared = shared(self);
         count(&shared.counters.row_programs);
         let environment = self.environment(&portal.parameters);
+        self.lock_changed_row(&planned.body, &environment).await?;
         let mark = sink.mark();
         if !is_alone {
             let savepoint = takes_sequence_numbers(&planned.body);

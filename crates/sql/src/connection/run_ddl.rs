@@ -35,6 +35,7 @@ impl Connection {
                 };
                 let done = ddl::run(&mut context, command);
                 let notices = std::mem::take(&mut context.notices);
+                effects.has_changed_catalogue = true;
                 (session, effects, notices, done)
             })
             .await?;

@@ -147,6 +147,8 @@ impl Connection {
         }
         let committed = session.commit().await;
         self.session = Some(session);
+        // Whoever waits for a row reads what was committed; it is shown when it is durable.
+        self.unlock_rows();
         self.acknowledged(committed?).await
     }
 
@@ -155,6 +157,7 @@ impl Connection {
         if let Some(session) = &mut self.session {
             session.rollback();
         }
+        self.unlock_rows();
         let effects = std::mem::take(&mut self.effects);
         if !effects.is_empty() {
             self.shared.rolled_back(effects);

@@ -144,6 +144,7 @@ impl DdlContext<'_> {
     /// Writes a table's row.
     pub(super) fn put(&mut self, row: &TableRow, version: u64) -> SqlResult<()> {
         let catalogue = Arc::clone(self.catalogue);
+        self.effects.versions.push((row.id, Some(version)));
         self.statement(|tx| catalogue.put_relation(tx, row, version))
     }
 

@@ -26,8 +26,12 @@ pub(super) fn drop_objects(
                 ));
             }
             (_, None) => {
+                let state = match kind {
+                    ObjectKind::Index => sqlstate::UNDEFINED_OBJECT,
+                    _ => sqlstate::UNDEFINED_TABLE,
+                };
                 return Err(SqlError::new(
-                    sqlstate::UNDEFINED_TABLE,
+                    state,
                     format!("{} \"{}\" does not exist", what(kind), name.name),
                 ));
             }
@@ -75,6 +79,7 @@ fn drop_table(context: &mut DdlContext<'_>, relation: &Relation) -> SqlResult<()
     }
     let (catalogue, id) = (Arc::clone(context.catalogue), row.id);
     context.statement(|tx| catalogue.remove_relation(tx, id))?;
+    context.effects.versions.push((id, None));
     context.abandon(row);
     Ok(())
 }

@@ -14,6 +14,10 @@ pub(crate) struct Effects {
     pub(crate) sequences: Vec<u32>,
     /// Tables with a marker that the transaction removes.
     pub(crate) marked: Vec<u32>,
+    /// Tables with another version once it has committed; `None`: they are dropped.
+    pub(crate) versions: Vec<(u32, Option<u64>)>,
+    /// Whether it has run a command, whatever is left to be done.
+    pub(crate) has_changed_catalogue: bool,
 }
 
 impl Effects {
@@ -23,5 +27,7 @@ impl Effects {
             && self.obsolete.is_empty()
             && self.sequences.is_empty()
             && self.marked.is_empty()
+            && self.versions.is_empty()
+            && !self.has_changed_catalogue
     }
 }

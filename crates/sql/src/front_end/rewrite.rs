@@ -7,6 +7,10 @@ use datafusion::sql::sqlparser::ast::{
     TableAlias, TableAliasColumnDef, TableFactor, UnaryOperator, Value, VisitMut, VisitorMut,
 };
 
+use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
+use datafusion::sql::sqlparser::parser::Parser;
+
+use super::names::identifier;
 use crate::error::{SqlError, SqlResult};
 
 /// Rewrites a statement.
@@ -15,6 +19,7 @@ use crate::error::{SqlError, SqlResult};
 /// 0A000 for what would be ignored silently: FOR UPDATE and its like.
 pub(super) fn rewrite(statement: &mut Statement) -> SqlResult<()> {
     super::rewrite_catalogue::rewrite_catalogue(statement);
+    super::rewrite_shape::rewrite_shape(statement)?;
     match statement.visit(&mut Rewriter) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(error) => Err(error),
@@ -95,6 +100,11 @@ impl VisitorMut for Rewriter {
                     *expr = in_list(left, list, true);
                 }
             }
+            Expr::Cast { data_type, .. } => {
+                if let Some(plain) = plain_type(data_type) {
+                    *data_type = plain;
+                }
+            }
             Expr::BinaryOp { op, left, right } => {
                 if is_arithmetic(op) {
                     type_number(left);
@@ -125,7 +135,7 @@ fn is_arithmetic(operator: &BinaryOperator) -> bool {
 
 /// A whole number that fits into four bytes is an `integer`, which decides on where sums overflow. To DataFusion all whole
 /// numbers have eight bytes.
-fn type_number(expr: &mut Expr) {
+pub(super) fn type_number(expr: &mut Expr) {
     let digits = match &*expr {
         Expr::Value(value) => match &value.value {
             Value::Number(digits, false) => Some(digits.clone()),
@@ -165,6 +175,39 @@ fn in_list(left: Expr, list: Vec<Expr>, negated: bool) -> Expr {
         expr: Box::new(left),
         list,
         negated,
+    }
+}
+
+/// `pg_catalog.text` and its like. Names of objects are texts to those who read them.
+fn plain_type(data_type: &DataType) -> Option<DataType> {
+    let DataType::Custom(name, modifiers) = data_type else {
+        return None;
+    };
+    let parts: Vec<String> = name
+        .0
+        .iter()
+        .filter_map(|part| part.as_ident())
+        .map(identifier)
+        .collect();
+    let (schema, last) = match parts.as_slice() {
+        [last] => (None, last.as_str()),
+        [schema, last] => (Some(schema.as_str()), last.as_str()),
+        _ => return None,
+    };
+    match (schema, last) {
+        (_, "regtype" | "regproc" | "regnamespace" | "name") => Some(DataType::Text),
+        (Some("pg_catalog"), last) => {
+            let text = if modifiers.is_empty() {
+                last.to_owned()
+            } else {
+                format!("{last}({})", modifiers.join(","))
+            };
+            let mut parser = Parser::new(&PostgreSqlDialect {})
+                .try_with_sql(&text)
+                .ok()?;
+            parser.parse_data_type().ok()
+        }
+        _ => None,
     }
 }
 

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use namiki::{ByteTable, Database, ScanRange, UntypedTable, View};
 use namiki_data::columns::{Schema, row_codec};
@@ -26,9 +26,21 @@ pub(crate) struct OpenTable {
     pub(crate) number: u64,
     /// The next row number, in a table without a primary key.
     next_row: AtomicI64,
+    /// Whether a transaction block has read a row after it had added to it.
+    reads_follow_sums: AtomicBool,
 }
 
 impl OpenTable {
+    /// Whether blocks read rows of this table after they have added to them.
+    pub(crate) fn do_reads_follow_sums(&self) -> bool {
+        self.reads_follow_sums.load(Ordering::Relaxed)
+    }
+
+    /// A block has done so.
+    pub(crate) fn note_read_after_sum(&self) {
+        self.reads_follow_sums.store(true, Ordering::Relaxed);
+    }
+
     /// A block of row numbers that no row has: the first one, and how many.
     pub(crate) fn take_row_numbers(&self) -> (i64, i64) {
         (
@@ -84,6 +96,7 @@ impl Storage {
                 table,
                 number,
                 next_row: AtomicI64::new(1),
+                reads_follow_sums: AtomicBool::new(false),
             })
         });
         Arc::clone(kept)

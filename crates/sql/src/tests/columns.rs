@@ -185,7 +185,7 @@ fn indexes_are_made_on_added_columns() {
         client.tag("ALTER TABLE t DROP COLUMN b");
         assert_eq!(
             client.state("DROP INDEX t_b_idx"),
-            sqlstate::UNDEFINED_TABLE
+            sqlstate::UNDEFINED_OBJECT
         );
         assert_eq!(client.lines("SELECT id FROM t WHERE c = 'other'"), ["2"]);
     }
