@@ -134,6 +134,22 @@ impl Sequences {
         Ok(())
     }
 
+    /// [`refill`](Self::refill) in the transaction that has made the sequence. If it is rolled back, also to a savepoint, the
+    /// numbers have to be [forgotten](Self::forget).
+    ///
+    /// # Errors
+    /// As [`refill`](Self::refill).
+    pub(crate) fn refill_within(
+        &self,
+        tx: &mut namiki::Transaction,
+        id: u32,
+        again: u32,
+    ) -> SqlResult<()> {
+        let block = self.reserve(tx, id, BLOCK << again.min(24))?;
+        self.keep(id, block);
+        Ok(())
+    }
+
     /// [`refill`](Self::refill) for a thread that may block.
     ///
     /// # Errors
@@ -190,7 +206,7 @@ impl Sequences {
         Ok(())
     }
 
-    /// Forgets what is reserved of a sequence that was dropped.
+    /// Forgets what is reserved of a sequence that was dropped, or never made.
     pub(crate) fn forget(&self, id: u32) {
         self.reserved.lock().remove(&id);
     }

@@ -257,7 +257,7 @@ impl Connection {
                     let number = loop {
                         match sequences.next(*id) {
                             Err(error) if error.sequence_to_refill().is_some() => {
-                                sequences.refill(*id, 4).await?;
+                                self.refill(*id, 4).await?;
                             }
                             number => break number?,
                         }

@@ -115,8 +115,7 @@ impl Connection {
                 return Err(error);
             }
             if let Some(sequence) = error.sequence_to_refill() {
-                let sequences = Arc::clone(&self.shared.sequences);
-                sequences.refill(sequence, refills).await?;
+                self.refill(sequence, refills).await?;
                 refills += 1;
             } else if error.is_stale_plan() {
                 planned = self.plan_again(portal, &planned).await?;

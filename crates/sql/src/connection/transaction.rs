@@ -69,6 +69,15 @@ impl Connection {
         })
     }
 
+    /// Reserves numbers of a sequence.
+    pub(super) async fn refill(&mut self, sequence: u32, again: u32) -> SqlResult<()> {
+        let sequences = Arc::clone(&self.shared.sequences);
+        if self.effects.new_sequences.contains(&sequence) {
+            return self.in_transaction(|tx| sequences.refill_within(tx, sequence, again));
+        }
+        sequences.refill(sequence, again).await
+    }
+
     /// Lends the running transaction to a function on the second pool.
     ///
     /// # Errors

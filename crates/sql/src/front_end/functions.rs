@@ -359,6 +359,8 @@ impl SequenceFunction {
                     {
                         first
                     }
+                    // The running transaction may have made it.
+                    Err(error) if error.sqlstate() == crate::sqlstate::UNDEFINED_TABLE => first,
                     Err(error) => Err(error),
                     Ok(()) => self.sequences.next(id),
                 }

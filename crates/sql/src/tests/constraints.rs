@@ -235,3 +235,31 @@ fn a_session_knows_the_numbers_it_was_given() {
         ["t"]
     );
 }
+
+#[test]
+fn a_new_sequence_gives_numbers_before_the_commit() {
+    let fixture = Fixture::new();
+    let mut client = fixture.client();
+    client.tag("BEGIN");
+    client.tag("CREATE TABLE t (id serial PRIMARY KEY, a int)");
+    client.tag("CREATE SEQUENCE s START WITH 7");
+    client.tag("INSERT INTO t (a) SELECT x FROM generate_series(1, 300) AS x");
+    assert_eq!(client.lines("SELECT nextval('s')"), ["7"]);
+    client.tag("SAVEPOINT p");
+    client.tag("INSERT INTO t (a) SELECT x FROM generate_series(1, 300) AS x");
+    client.tag("ROLLBACK TO SAVEPOINT p");
+    client.tag("INSERT INTO t (a) SELECT x FROM generate_series(1, 500) AS x");
+    client.copy_in("COPY t (a) FROM STDIN", b"7\n", 10).unwrap();
+    client.tag("COMMIT");
+    client.tag("INSERT INTO t (a) SELECT x FROM generate_series(1, 500) AS x");
+    assert_eq!(client.lines("SELECT count(DISTINCT id) FROM t"), ["1301"]);
+    assert_eq!(client.lines("SELECT nextval('s') > 7"), ["t"]);
+    client.tag("BEGIN");
+    client.tag("CREATE SEQUENCE gone");
+    assert_eq!(client.lines("SELECT nextval('gone')"), ["1"]);
+    client.tag("ROLLBACK");
+    assert_eq!(
+        client.state("SELECT nextval('gone')"),
+        sqlstate::UNDEFINED_TABLE
+    );
+}
