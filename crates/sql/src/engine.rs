@@ -80,6 +80,7 @@ impl Engine {
                 counters: Counters::default(),
                 versions: parking_lot::RwLock::default(),
                 changes: watch::Sender::new(0),
+                copied_bytes: Arc::default(),
                 next_statement: AtomicU64::new(1),
                 pool,
                 runtime: Some(runtime),

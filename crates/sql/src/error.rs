@@ -24,6 +24,7 @@ struct Fields {
     refill: Option<u32>,
     busy_table: Option<u32>,
     is_stale: bool,
+    told_after: Option<namiki::Ticket>,
     core: Option<namiki::Error>,
 }
 
@@ -46,6 +47,7 @@ impl SqlError {
             refill: None,
             busy_table: None,
             is_stale: false,
+            told_after: None,
             core: None,
         }))
     }
@@ -96,6 +98,24 @@ impl SqlError {
     /// Whether the statement has to be planned again.
     pub(crate) fn is_stale_plan(&self) -> bool {
         self.0.is_stale
+    }
+
+    /// A table has changed since the statement was planned, and the statement cannot be planned again (40001).
+    pub(crate) fn changed_table() -> Self {
+        Self::new(
+            sqlstate::SERIALIZATION_FAILURE,
+            "could not serialize access due to a concurrent change of the table",
+        )
+        .with_hint("The transaction might succeed if retried.")
+    }
+
+    /// The error, or that of a changed table where the plan is stale.
+    pub(crate) fn or_changed_table(self) -> Self {
+        if self.is_stale_plan() {
+            Self::changed_table()
+        } else {
+            self
+        }
     }
 
     /// An index or a key is built on a table: the statement waits for its end. Shown to a client that would wait too long.
@@ -216,6 +236,17 @@ impl SqlError {
             && fields.refill.is_none()
             && fields.busy_table.is_none()
             && !fields.is_stale
+    }
+
+    /// The rows that it is about are those of commits that may not be durable: it is told when this one is.
+    pub(crate) fn told_after(mut self, ticket: namiki::Ticket) -> Self {
+        self.0.told_after = Some(ticket);
+        self
+    }
+
+    /// The commit that has to be acknowledged before the error is told.
+    pub(crate) fn take_ticket(&mut self) -> Option<namiki::Ticket> {
+        self.0.told_after.take()
     }
 
     /// Whether the connection cannot go on.

@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use namiki::Database;
+use namiki::{Database, Ticket};
 use parking_lot::RwLock;
 use tokio::runtime::{Handle, Runtime};
 use tokio::sync::{Semaphore, watch};
@@ -73,6 +73,8 @@ pub(crate) struct Shared {
     pub(crate) versions: RwLock<HashMap<u32, Option<u64>>>,
     /// The number of changes of the catalogue: statements that wait for one watch it.
     pub(crate) changes: watch::Sender<u64>,
+    /// Bytes of lines of COPY whose end has not come.
+    pub(crate) copied_bytes: Arc<AtomicUsize>,
     /// Numbers of statements, for cancellations.
     pub(crate) next_statement: AtomicU64,
     pub(crate) pool: Handle,
@@ -118,7 +120,18 @@ impl Shared {
         }
         self.versions.write().extend(effects.versions);
         self.changes.send_modify(|changes| *changes += 1);
-        self.remove_later(effects.obsolete);
+        self.remove_later([effects.obsolete, effects.given_up].concat());
+    }
+
+    /// The same, for a commit that nobody waits for any more. If it does not become durable, the next opening finds out
+    /// what is named.
+    pub(crate) fn committed_once_durable(self: &Arc<Self>, ticket: Ticket, effects: Effects) {
+        let shared = Arc::clone(self);
+        self.pool.spawn(async move {
+            if shared.db.acknowledged(ticket).await.is_ok() {
+                shared.committed(effects);
+            }
+        });
     }
 
     /// Whether a plan was made for tables as they are no more. Only a hint, which keeps a transaction from reading rows of
@@ -145,7 +158,12 @@ impl Shared {
                 shared.changes.send_modify(|changes| *changes += 1);
             });
         }
-        self.remove_later(effects.created.into_iter().collect());
+        for id in effects.own_sequences.keys() {
+            self.sequences.forget(*id);
+        }
+        let mut unnamed = effects.given_up;
+        unnamed.extend(effects.created);
+        self.remove_later(unnamed);
     }
 
     fn remove_later(self: &Arc<Self>, numbers: Vec<u64>) {

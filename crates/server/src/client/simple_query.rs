@@ -12,6 +12,7 @@ impl Connection {
         // The message is repeated from its text, not from the input.
         self.input.release();
         self.batch.begin();
+        self.batch.sql.begin_query();
         let outcome = match self.batch.sql.split(text) {
             Ok(texts) => self.run_texts(&texts).await?,
             Err(error) => Err(error),

@@ -11,7 +11,7 @@ mod sequences;
 pub(crate) use relation::{
     CheckRow, ColumnRow, DefaultRow, Identity, IndexRow, KeyRow, Relation, SequenceRow, TableRow,
 };
-pub(crate) use rows::{Catalogue, Named};
+pub(crate) use rows::{Catalogue, Named, SEQUENCE_VERSION};
 pub(crate) use sequences::Sequences;
 
 /// The schema of tables with unqualified names.

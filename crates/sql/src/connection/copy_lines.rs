@@ -7,8 +7,9 @@ use crate::syntax::CopyFormat;
 /// Finds lines in a stream of bytes, and fields in lines.
 pub(super) struct LineReader {
     format: CopyFormat,
-    /// Bytes that are no whole line yet.
+    /// The bytes of the stream from `start` on were not read yet.
     rest: Vec<u8>,
+    start: usize,
     /// How far `rest` was searched, and whether that place is inside quotation marks.
     searched: usize,
     in_quotes: bool,
@@ -19,7 +20,9 @@ pub(super) struct LineReader {
 }
 
 /// The longest line, in bytes.
-const LINE_BYTES_MAX: usize = 256 << 20;
+const LINE_BYTES_MAX: usize = 128 << 20;
+/// Memory that is kept when no bytes are left.
+const EMPTY_CAPACITY_MAX: usize = 256 << 10;
 
 /// The fields of a line; `None`: null.
 pub(super) type Fields = Vec<Option<Vec<u8>>>;
@@ -30,6 +33,7 @@ impl LineReader {
             skips_header: format.header,
             format,
             rest: Vec::new(),
+            start: 0,
             searched: 0,
             in_quotes: false,
             is_at_end: false,
@@ -50,14 +54,30 @@ impl LineReader {
         if self.is_at_end {
             return Ok(());
         }
-        if self.rest.len() + data.len() > LINE_BYTES_MAX {
+        if self.len() + data.len() > LINE_BYTES_MAX {
             return Err(SqlError::new(
                 sqlstate::PROGRAM_LIMIT_EXCEEDED,
                 "a line of COPY is too long",
             ));
         }
+        self.forget_read();
         self.rest.extend_from_slice(data);
         Ok(())
+    }
+
+    /// The number of bytes that were not read yet.
+    pub(super) fn len(&self) -> usize {
+        self.rest.len() - self.start
+    }
+
+    /// Lets go of what was read. It moves the bytes behind, so it is not done for each line.
+    pub(super) fn forget_read(&mut self) {
+        self.rest.drain(..self.start);
+        self.searched -= self.start;
+        self.start = 0;
+        if self.rest.is_empty() && self.rest.capacity() > EMPTY_CAPACITY_MAX {
+            self.rest = Vec::new();
+        }
     }
 
     /// The fields of the next line, if it is there; with `is_last`, what is left is a line, too.
@@ -67,30 +87,27 @@ impl LineReader {
     pub(super) fn next_line(&mut self, is_last: bool) -> SqlResult<Option<Fields>> {
         loop {
             if self.is_at_end {
-                self.rest.clear();
+                self.start = self.rest.len();
+                self.searched = self.start;
                 return Ok(None);
             }
-            let Some(end) = self.line_end() else {
-                if !is_last || self.rest.is_empty() {
-                    return Ok(None);
-                }
-                if self.in_quotes {
-                    return Err(self.bad("unterminated CSV quoted field"));
-                }
-                let line = std::mem::take(&mut self.rest);
-                self.searched = 0;
-                match self.fields(&line)? {
-                    Some(fields) => return Ok(Some(fields)),
-                    None => return Ok(None),
-                }
+            let (end, next) = match self.line_end() {
+                Some(end) => (end, end + 1),
+                None if !is_last || self.len() == 0 => return Ok(None),
+                None if self.in_quotes => return Err(self.bad("unterminated CSV quoted field")),
+                None => (self.rest.len(), self.rest.len()),
             };
-            let mut line: Vec<u8> = self.rest.drain(..=end).collect();
-            self.searched = 0;
-            line.pop();
-            if line.last() == Some(&b'\r') {
-                line.pop();
-            }
-            if let Some(fields) = self.fields(&line)? {
+            // Taken out, since the header and the end mark change the reader.
+            let rest = std::mem::take(&mut self.rest);
+            let line = &rest[self.start..end];
+            let is_whole = next > end;
+            let fields = self.fields(match line {
+                [line @ .., b'\r'] if is_whole => line,
+                line => line,
+            });
+            self.rest = rest;
+            (self.start, self.searched) = (next, next);
+            if let Some(fields) = fields? {
                 return Ok(Some(fields));
             }
         }
@@ -342,6 +359,24 @@ mod tests {
                 assert_eq!(found, rows, "{csv} {cut}");
             }
         }
+    }
+
+    #[test]
+    fn a_long_chunk_is_read_in_time() {
+        // Moving the rest for each line would take minutes.
+        let chunk = b"1\n".repeat(8 << 20);
+        let begun = std::time::Instant::now();
+        let mut reader = LineReader::new(format(false));
+        reader.push(&chunk).unwrap();
+        let mut lines = 0;
+        while let Some(fields) = reader.next_line(false).unwrap() {
+            assert_eq!(fields, [field("1")]);
+            lines += 1;
+        }
+        assert_eq!((lines, reader.len()), (8 << 20, 0));
+        reader.forget_read();
+        assert_eq!(reader.rest.capacity(), 0);
+        assert!(begun.elapsed() < std::time::Duration::from_secs(60));
     }
 
     #[test]

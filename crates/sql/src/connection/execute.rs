@@ -35,11 +35,14 @@ impl Connection {
             .execute_portal(portal, scope, limit, &cancelled, sink)
             .await;
         self.cancel.end();
-        if progress.is_err() {
-            portal.rows = None;
-            portal.is_done = true;
+        match progress {
+            Err(error) => {
+                portal.rows = None;
+                portal.is_done = true;
+                Err(self.tellable(error).await)
+            }
+            progress => progress,
         }
-        progress
     }
 
     async fn execute_portal(
@@ -88,13 +91,14 @@ impl Connection {
     ) -> SqlResult<Progress> {
         let is_alone = scope == Scope::Alone && self.block == Block::Idle;
         let mark = sink.mark();
-        let (mut repeats, mut refills) = (0, 0);
+        let (mut repeats, mut refills, mut is_new) = (0, 0, false);
         let mut changes = self.shared.changes.subscribe();
         let outcome = loop {
             changes.borrow_and_update();
             if self.shared.is_outdated(&planned.tables) {
                 planned = self.plan_again(portal, &planned).await?;
             }
+            self.effects.touch(&planned.tables);
             if self.read_only && planned.is_change() {
                 return Err(SqlError::new(
                     sqlstate::READ_ONLY_TRANSACTION,
@@ -115,8 +119,14 @@ impl Connection {
                 return Err(error);
             }
             if let Some(sequence) = error.sequence_to_refill() {
-                let sequences = Arc::clone(&self.shared.sequences);
-                sequences.refill(sequence, refills).await?;
+                match self.refill(sequence, refills).await {
+                    // The sequence of a kept plan may be gone, and another one have its name.
+                    Err(error) if error.sqlstate() == sqlstate::UNDEFINED_TABLE && !is_new => {
+                        planned = self.plan_again(portal, &planned).await?;
+                        is_new = true;
+                    }
+                    done => done?,
+                }
                 refills += 1;
             } else if error.is_stale_plan() {
                 planned = self.plan_again(portal, &planned).await?;

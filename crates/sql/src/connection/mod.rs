@@ -6,6 +6,7 @@
 //! ```
 //! *Implicit* is the transaction of several statements between two synchronisation points of the protocol.
 
+mod copy_bytes;
 mod copy_in;
 mod copy_lines;
 mod copy_out;
@@ -18,6 +19,7 @@ mod row_locking;
 mod run_change;
 mod run_ddl;
 mod run_select;
+mod sequence_numbers;
 mod transaction;
 mod utility;
 
@@ -27,7 +29,7 @@ use namiki::{Savepoint, Session, WorkerId};
 
 use crate::cancel::CancelHandle;
 use crate::change::RowNumbers;
-use crate::ddl::Effects;
+use crate::ddl::{Effects, EffectsMark};
 use crate::error::{Notice, SqlResult};
 use crate::front_end::SessionInfo;
 use crate::row_locks::{RowId, RowLock};
@@ -74,6 +76,13 @@ enum Block {
     Failed,
 }
 
+/// SAVEPOINT: what ROLLBACK TO goes back to.
+struct NamedSavepoint {
+    name: String,
+    savepoint: Savepoint,
+    effects: EffectsMark,
+}
+
 /// A client's connection.
 ///
 /// Its methods are called one after the other. Dropping it rolls an open transaction back.
@@ -90,7 +99,7 @@ pub struct Connection {
     /// When the transaction began, in microseconds since 1970.
     now: i64,
     effects: Effects,
-    savepoints: Vec<(String, Savepoint)>,
+    savepoints: Vec<NamedSavepoint>,
     row_numbers: RowNumbers,
     /// Rows that the block has locked.
     row_locks: Vec<RowLock>,

@@ -7,10 +7,11 @@ use namiki_data::columns::Datum;
 use super::portal::Portal;
 use super::{Connection, shared};
 use crate::cancel::Cancelled;
-use crate::change::{Changes, DefaultValue, InsertProgram, InsertValue, Returned, RowNumbers};
+use crate::catalogue::SEQUENCE_VERSION;
+use crate::change::{Changes, DefaultValue, Returned, RowNumbers};
 use crate::error::{SqlError, SqlResult};
 use crate::front_end::{Batch, Body, Plan, Planned};
-use crate::program::{Environment, Scalar};
+use crate::program::Environment;
 use crate::shared::Shared;
 use crate::sink::RowSink;
 use crate::sqlstate;
@@ -52,7 +53,7 @@ impl Connection {
         self.lock_changed_row(&planned.body, &environment).await?;
         let mark = sink.mark();
         if !is_alone {
-            let savepoint = takes_sequence_numbers(&planned.body);
+            let savepoint = takes_sequence_numbers(planned);
             let mut numbers = std::mem::take(&mut self.row_numbers);
             let done = self.in_transaction(|tx| {
                 Self::check_versions(&shared, &mut Reader::Transaction(tx), &planned.tables)?;
@@ -137,7 +138,7 @@ impl Connection {
             .await?;
         let shared = shared(self);
         let mark = sink.mark();
-        let savepoint = takes_sequence_numbers(&planned.body);
+        let savepoint = takes_sequence_numbers(planned);
         let mut numbers = std::mem::take(&mut self.row_numbers);
         let done = self.in_transaction(|tx| {
             let savepoint = savepoint.then(|| tx.savepoint());
@@ -185,19 +186,19 @@ fn plan_of(body: &Body) -> Option<&Plan> {
     }
 }
 
-/// Whether an INSERT may find a sequence without a reserved number in the middle of its rows.
-fn takes_sequence_numbers(body: &Body) -> bool {
-    let Body::Insert { program, .. } = body else {
+/// Whether a statement may find a sequence without a reserved number in the middle of its rows.
+fn takes_sequence_numbers(planned: &Planned) -> bool {
+    let is_sequence = |(_, version): &(u32, u64)| *version == SEQUENCE_VERSION;
+    if planned.tables.iter().any(is_sequence) {
+        return true;
+    }
+    let Body::Insert { program, .. } = &planned.body else {
         return false;
     };
-    let InsertProgram { target, values, .. } = program;
-    let is_foreign = |value: &InsertValue| matches!(value, InsertValue::Scalar(Scalar::Foreign(_)));
-    target
-        .rules
-        .defaults
+    let defaults = &program.target.rules.defaults;
+    defaults
         .iter()
         .any(|default| matches!(default, DefaultValue::Sequence(_)))
-        || values.iter().flatten().any(is_foreign)
 }
 
 /// Runs the program, on the rows that a plan has found if there is one.

@@ -44,6 +44,7 @@ pub(super) fn rebuild(
     if context.is_alone {
         return with_marker(context, old, target, fill);
     }
+    context.effects.untouched.remove(&old.id());
     let environment = environment();
     let storage = Arc::clone(context.storage);
     let rows_max = context.rows_max;

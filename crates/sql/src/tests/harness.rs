@@ -1,6 +1,9 @@
 //! A client without a socket.
 
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::{Context, Waker};
+use std::time::{Duration, Instant};
 
 use namiki::Database;
 use namiki::disk::MemoryDisk;
@@ -18,9 +21,22 @@ pub(super) struct Fixture {
 
 impl Fixture {
     pub(super) fn new() -> Self {
+        Self::with(EngineOptions::default())
+    }
+
+    pub(super) fn with(options: EngineOptions) -> Self {
         let disk = Arc::new(MemoryDisk::new());
-        let engine = open(&disk);
+        let engine = open(&disk, options);
         Self { engine, disk }
+    }
+
+    /// Waits until nothing runs on the second pool. No other client is there.
+    pub(super) fn wait_for_pool(&self) {
+        let begun = Instant::now();
+        while Arc::strong_count(&self.engine.shared) > 1 {
+            assert!(begun.elapsed() < Duration::from_secs(60), "it runs on");
+            std::thread::sleep(Duration::from_millis(2));
+        }
     }
 
     /// A client.
@@ -35,17 +51,17 @@ impl Fixture {
         drop(self);
         db.close().unwrap();
         drop(db);
-        let engine = open(&disk);
+        let engine = open(&disk, EngineOptions::default());
         Self { engine, disk }
     }
 }
 
-fn open(disk: &Arc<MemoryDisk>) -> Engine {
+fn open(disk: &Arc<MemoryDisk>, options: EngineOptions) -> Engine {
     let db = Database::builder()
         .disk(Arc::clone(disk) as Arc<dyn namiki::disk::Disk>)
         .open("/memory")
         .unwrap();
-    Engine::open(db, EngineOptions::default()).unwrap()
+    Engine::open(db, options).unwrap()
 }
 
 /// What a statement answers.
@@ -137,6 +153,7 @@ impl Client {
             connection,
             runtime,
         } = self;
+        connection.begin_query();
         runtime.block_on(async {
             let texts: Vec<String> = connection
                 .split(text)?
@@ -154,6 +171,32 @@ impl Client {
                 }
             }
         })
+    }
+
+    /// Runs a statement as one of several between two synchronisation points.
+    pub(super) fn part(&mut self, text: &str) -> SqlResult<Answer> {
+        let Self {
+            connection,
+            runtime,
+        } = self;
+        runtime.block_on(async {
+            let mut portal = connection.prepare_simple(text).await?;
+            finish(connection, &mut portal, Scope::Part).await
+        })
+    }
+
+    /// Begins a statement, and goes away; returns whether the statement was waiting for something.
+    pub(super) fn begin_and_go(mut self, text: &str) -> bool {
+        let scope = match self.connection.status() {
+            TransactionStatus::Idle => Scope::Alone,
+            _ => Scope::Part,
+        };
+        let prepared = self.connection.prepare_simple(text);
+        let mut portal = self.runtime.block_on(prepared).unwrap();
+        let mut sink = Rows::default();
+        let running = self.connection.execute(&mut portal, scope, 0, &mut sink);
+        let mut context = Context::from_waker(Waker::noop());
+        pin!(running).as_mut().poll(&mut context).is_pending()
     }
 
     /// The lines of an answer; panics at an error.
