@@ -13,6 +13,7 @@ mod module_paths;
 mod oracle;
 mod package;
 mod pgbench;
+mod postgres_compare;
 mod python;
 mod repository_files;
 mod rust_lexer;
@@ -104,6 +105,15 @@ takes some more minutes.
         --seconds N               duration of a run (default 5)
         --rounds N                runs of each, of which the median counts (default 3)
         --without-18              without PostgreSQL 18
+    cargo xtask postgres-compare
+                                send random tables and statements to PostgreSQL 15, from the system, and to the
+                                server, and compare the answers; docs/sql.md says what may differ. First
+                                PostgreSQL has to answer as the files of sqllogictest expect. Ends at the first
+                                difference, with the fewest rows that show it. Minutes.
+        --statements N            number of statements (default 10000)
+        --seed S                  other tables and statements
+        --differences N           end at this number of differences
+        --unless-unreachable      succeed with a message without PostgreSQL 15, or if pip cannot get psycopg
 
 Every command exits with 0 on success. loom, asan and fuzz build in loom/, asan/ and fuzz/ inside the
 target folder, so they do not invalidate your ordinary build. `.ci/run` runs everything that must pass before a
@@ -128,7 +138,7 @@ fn main() -> ExitCode {
     let outcome = match command.as_str() {
         "" | "help" | "--help" | "-h" => Err(String::new()),
         "tidy" | "package" | "documented" | "loom" | "asan" | "fuzz" | "power-cut" | "soak"
-        | "oracle" | "clients" | "pgbench"
+        | "oracle" | "clients" | "pgbench" | "postgres-compare"
             if wants_help =>
         {
             Err(String::new())
@@ -149,6 +159,7 @@ fn main() -> ExitCode {
         "oracle" => oracle::run(root, &args),
         "clients" => clients::run(root, &args),
         "pgbench" => pgbench::run(root, &args),
+        "postgres-compare" => postgres_compare::run(root, &args),
         other => Err(format!(
             "there is no chore called `{other}`; try `cargo xtask help`"
         )),

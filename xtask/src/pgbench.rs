@@ -33,10 +33,10 @@ const WORKLOADS: [Workload; 5] = [
 ];
 
 /// A server under measurement. It is stopped when it is dropped.
-struct Peer {
+pub(crate) struct Peer {
     name: String,
-    socket_folder: PathBuf,
-    port: u16,
+    pub(crate) socket_folder: PathBuf,
+    pub(crate) port: u16,
     process: Option<Child>,
     /// The command that stops it.
     stop: Option<Command>,
@@ -239,7 +239,8 @@ fn constants(programs: &Path, folder: &Path) -> Result<Peer, String> {
     peer.wait()
 }
 
-fn namiki(programs: &Path, folder: &Path) -> Result<Peer, String> {
+/// A server of this repository, on a new directory.
+pub(crate) fn namiki(programs: &Path, folder: &Path) -> Result<Peer, String> {
     let data = folder.join("namiki");
     let _ = fs::remove_dir_all(&data);
     let socket_folder = std::env::temp_dir();
@@ -266,7 +267,7 @@ fn namiki(programs: &Path, folder: &Path) -> Result<Peer, String> {
 }
 
 /// A new cluster of PostgreSQL. It refuses to run as root: then it runs as the user postgres.
-fn postgresql(name: &str, programs: &Path, port: u16) -> Result<Peer, String> {
+pub(crate) fn postgresql(name: &str, programs: &Path, port: u16) -> Result<Peer, String> {
     let folder = std::env::temp_dir().join(format!("namiki-pgbench-{port}"));
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).map_err(|error| format!("cannot make a folder: {error}"))?;

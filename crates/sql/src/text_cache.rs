@@ -26,11 +26,29 @@ pub(crate) enum Kept {
     NoProgram(u64),
 }
 
-/// Plans of texts, at most so many.
+/// Most bytes of all texts. Their plans take some twenty times as much.
+const BYTES_MAX: usize = 8 << 20;
+
+/// Plans of texts, at most so many, and of at most so many bytes.
 #[derive(Debug)]
 pub(crate) struct TextCache {
     entries_max: usize,
-    entries: Mutex<HashMap<TextKey, Kept>>,
+    entries: Mutex<Entries>,
+}
+
+#[derive(Debug, Default)]
+struct Entries {
+    kept: HashMap<TextKey, Kept>,
+    /// The bytes of their texts.
+    bytes: usize,
+}
+
+impl Entries {
+    fn remove(&mut self, key: &TextKey) {
+        if self.kept.remove(key).is_some() {
+            self.bytes -= key.text.len();
+        }
+    }
 }
 
 impl TextCache {
@@ -43,20 +61,27 @@ impl TextCache {
 
     /// The kept plan of a text.
     pub(crate) fn get(&self, key: &TextKey) -> Option<Kept> {
-        self.entries.lock().get(key).cloned()
+        self.entries.lock().kept.get(key).cloned()
     }
 
-    /// Keeps a plan, in place of any other one if there are too many.
+    /// Keeps a plan, in place of others if there are too many. That of a text of more than an eighth of all bytes is not
+    /// kept.
     pub(crate) fn put(&self, key: TextKey, kept: Kept) {
+        let bytes = key.text.len();
+        if bytes > BYTES_MAX / 8 {
+            return;
+        }
         let mut entries = self.entries.lock();
-        if entries.len() >= self.entries_max
-            && !entries.contains_key(&key)
-            && let Some(victim) = entries.keys().next().cloned()
-        {
+        entries.remove(&key);
+        while entries.kept.len() >= self.entries_max || entries.bytes + bytes > BYTES_MAX {
             // The map's order is random.
+            let Some(victim) = entries.kept.keys().next().cloned() else {
+                break;
+            };
             entries.remove(&victim);
         }
-        entries.insert(key, kept);
+        entries.bytes += bytes;
+        entries.kept.insert(key, kept);
     }
 
     /// Forgets a plan whose tables have changed.
@@ -85,5 +110,25 @@ mod tests {
             .filter(|text| cache.get(&key(text)).is_some());
         assert_eq!(kept.count(), 2);
         assert!(cache.get(&key("c")).is_some());
+    }
+
+    #[test]
+    fn the_cache_keeps_its_bytes() {
+        let cache = TextCache::new(1000);
+        let key = |number: usize, length: usize| TextKey {
+            text: format!("{number:>length$}").into(),
+            types: Arc::new([]),
+            is_lifted: false,
+        };
+        let length = BYTES_MAX / 10;
+        for number in 0..20 {
+            cache.put(key(number, length), Kept::NoProgram(1));
+        }
+        cache.put(key(1, BYTES_MAX), Kept::NoProgram(1));
+        assert!(cache.get(&key(1, BYTES_MAX)).is_none());
+        assert!(cache.get(&key(19, length)).is_some());
+        let kept = (0..20).filter(|number| cache.get(&key(*number, length)).is_some());
+        assert_eq!(kept.count(), 10);
+        assert!(cache.entries.lock().bytes <= BYTES_MAX);
     }
 }

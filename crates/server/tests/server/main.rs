@@ -11,6 +11,7 @@
 //! | `messages.rs` | the messages of clients |
 //! | `startup.rs` | startup packets, versions, databases, roles |
 //! | `simple_protocol.rs`, `extended_protocol.rs` | queries |
+//! | `sqllogic.rs` | the files of `tests/sqllogic`, one or more for each feature of SQL |
 //! | `copying.rs` | COPY in and out |
 //! | `cancelling.rs` | cancel requests |
 //! | `conflicts.rs` | lost updates, write skew, phantoms, read skew |
@@ -36,5 +37,6 @@ mod raw_client;
 mod real_clients;
 mod running;
 mod simple_protocol;
+mod sqllogic;
 mod startup;
 mod stopping;

@@ -219,7 +219,7 @@ impl UpdateProgram {
         let access = self.access.as_ref();
         self.increments.is_some()
             && self.returning.is_none()
-            && access.is_some_and(|it| it.filter.is_empty())
+            && access.is_some_and(|it| it.filter.is_empty() && matches!(it.path, Path::Key(_)))
     }
 
     /// Changes the rows; returns their number.

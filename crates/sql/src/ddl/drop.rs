@@ -27,8 +27,12 @@ pub(super) fn drop_objects(
                 ));
             }
             (_, None) => {
+                let state = match kind {
+                    ObjectKind::Index => sqlstate::UNDEFINED_OBJECT,
+                    _ => sqlstate::UNDEFINED_TABLE,
+                };
                 return Err(SqlError::new(
-                    sqlstate::UNDEFINED_TABLE,
+                    state,
                     format!("{} \"{}\" does not exist", what(kind), name.name),
                 ));
             }

@@ -194,7 +194,8 @@ pub(super) fn value_at<T>(
     of: SqlType,
     read: impl FnOnce(SqlResult<Value<'_>>) -> T,
 ) -> SqlResult<T> {
-    if array.is_null(row) {
+    // An array of nulls alone has no bits that say so.
+    if array.is_null(row) || *array.data_type() == DataType::Null {
         return Ok(read(Ok(Value::Null)));
     }
     let value = match array.data_type() {
@@ -224,6 +225,10 @@ pub(super) fn value_at<T>(
                 Err(error) => read(Err(error.clone())),
             });
         }
+        DataType::List(_) => {
+            let text = list_text(&array.as_list::<i32>().value(row))?;
+            return Ok(read(Ok(Value::Text(text.as_bytes()))));
+        }
         // Others are shown as Arrow writes them, or cast to a type that is known here.
         _ => {
             let known = arrow_type(of);
@@ -239,6 +244,25 @@ pub(super) fn value_at<T>(
         }
     };
     Ok(read(Ok(value)))
+}
+
+/// The text of an array: `{1,NULL,"a b"}`.
+fn list_text(items: &Arc<dyn Array>) -> SqlResult<String> {
+    let of = sql_type_of(items.data_type());
+    let mut texts = Vec::with_capacity(items.len());
+    for row in 0..items.len() {
+        let value = datum_at(items, row, of)?;
+        let text = text_of(&value, of);
+        let is_plain = !text.is_empty()
+            && !text.eq_ignore_ascii_case("null")
+            && !text.contains(|it: char| "{},\"\\".contains(it) || it.is_whitespace());
+        texts.push(match value {
+            Datum::Null => "NULL".to_owned(),
+            _ if is_plain => text,
+            _ => format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"")),
+        });
+    }
+    Ok(format!("{{{}}}", texts.join(",")))
 }
 
 /// A value of a column.

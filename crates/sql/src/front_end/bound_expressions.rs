@@ -11,13 +11,15 @@ use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::sql::planner::SqlToRel;
 use datafusion::sql::sqlparser::ast;
 
-use super::arrow_values::{arrow_type, field};
+use super::arrow_values::{arrow_type, field, field_type};
 use super::checked::check_expression;
 use super::context::parser_options;
 use super::errors::sql_error;
 use super::expressions::Columns;
+use super::mixed_types::cast_operands;
 use super::planner::Planning;
 use super::prepare::prepare_expression;
+use super::sql_casts::check_assignable;
 use crate::catalogue::Relation;
 use crate::error::SqlResult;
 use crate::program::Scalar;
@@ -104,8 +106,10 @@ impl Planning<'_, '_> {
         let bound = planner
             .sql_to_expr(expr, &scope.schema, &mut context)
             .map_err(sql_error)?;
+        let mixed =
+            bound.transform_up(|part| Ok(Transformed::yes(cast_operands(part, &scope.schema))));
         let bound = prepare_expression(
-            bound,
+            mixed.map_err(sql_error)?.data,
             &self.binder,
             self.request.session,
             &mut self.parameters,
@@ -126,6 +130,11 @@ impl Planning<'_, '_> {
             .build();
         let simplifier = ExprSimplifier::new(simplify);
         let coerced = simplifier.coerce(bound, &scope.schema).map_err(sql_error)?;
+        if let Some(of) = target {
+            let (_, from) = coerced.to_field(&scope.schema).map_err(sql_error)?;
+            let is_literal = matches!(&coerced, Expr::Literal(..) | Expr::Placeholder(_));
+            check_assignable(field_type(&from), of, is_literal)?;
+        }
         let cast = match target {
             Some(of) if coerced.get_type(&scope.schema).map_err(sql_error)? != arrow_type(of) => {
                 coerced

@@ -12,19 +12,21 @@ use datafusion::arrow::error::ArrowError;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRewriter};
 use datafusion::common::{DFSchema, Result as PlanResult};
 use datafusion::config::ConfigOptions;
-use datafusion::logical_expr::expr::{BinaryExpr, ScalarFunction};
+use datafusion::logical_expr::expr::{BinaryExpr, InList, ScalarFunction};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
-    Cast, ColumnarValue, Expr, ExprSchemable, LogicalPlan, Operator, ScalarFunctionArgs, ScalarUDF,
-    ScalarUDFImpl, Signature, Volatility,
+    Between, Cast, ColumnarValue, Expr, ExprSchemable, LogicalPlan, Operator, ScalarFunctionArgs,
+    ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 use datafusion::optimizer::AnalyzerRule;
 use datafusion::scalar::ScalarValue;
 
-use super::arrow_values::sql_type_of;
+use super::arrow_values::{arrow_type, field_type, sql_type_of};
 use super::errors::external;
+use super::sql_casts;
 use crate::program::ArithmeticOperator;
+use crate::types::SqlType;
 
 /// Replaces operators and casts.
 #[derive(Debug)]
@@ -66,61 +68,155 @@ struct Rewriter<'s> {
     schema: &'s DFSchema,
 }
 
+impl Rewriter<'_> {
+    /// The type of an expression; `None` for a column of an outer query.
+    fn type_of(&self, expr: &Expr) -> Option<SqlType> {
+        let (_, field) = expr.to_field(self.schema).ok()?;
+        Some(field_type(&field))
+    }
+
+    fn binary(&self, binary: BinaryExpr) -> Transformed<Expr> {
+        let BinaryExpr { left, op, right } = binary;
+        let function = match op {
+            Operator::Plus => Some(&CHECKED[0]),
+            Operator::Minus => Some(&CHECKED[1]),
+            Operator::Multiply => Some(&CHECKED[2]),
+            _ => None,
+        };
+        let Some(function) = function else {
+            let (left, right) = if op.supports_propagation() {
+                let (of_left, of_right) = (self.type_of(&left), self.type_of(&right));
+                (self.like(of_right, *left), self.like(of_left, *right))
+            } else {
+                (*left, *right)
+            };
+            return Transformed::yes(Expr::BinaryExpr(BinaryExpr {
+                left: Box::new(left),
+                op,
+                right: Box::new(right),
+            }));
+        };
+        // A column of an outer query has no type here, and stays as it is.
+        let types = (
+            left.get_type(self.schema).ok(),
+            right.get_type(self.schema).ok(),
+        );
+        match types {
+            (Some(of), Some(other)) if of == other && of.is_signed_integer() => {
+                let args = vec![*left, *right];
+                let call = ScalarFunction::new_udf(Arc::clone(function), args);
+                Transformed::yes(Expr::ScalarFunction(call))
+            }
+            _ => Transformed::no(Expr::BinaryExpr(BinaryExpr { left, op, right })),
+        }
+    }
+
+    /// A text that is compared with a uuid or a `character` is one, too.
+    fn like(&self, of: Option<SqlType>, part: Expr) -> Expr {
+        let Some(of @ (SqlType::Uuid | SqlType::Char { .. })) = of else {
+            return part;
+        };
+        match self.type_of(&part) {
+            Some(SqlType::Text) if part.get_type(self.schema).ok() == Some(DataType::Utf8) => {
+                let to = if of == SqlType::Uuid {
+                    of
+                } else {
+                    // Without the spaces at its end, and not cut.
+                    SqlType::Char { length: u32::MAX }
+                };
+                sql_casts::call(part, SqlType::Text, to)
+            }
+            _ => part,
+        }
+    }
+
+    fn is_uuid<'e>(&self, mut branches: impl Iterator<Item = &'e Expr>) -> bool {
+        branches.any(|branch| self.type_of(branch) == Some(SqlType::Uuid))
+    }
+
+    fn cast(&self, cast: Cast) -> PlanResult<Transformed<Expr>> {
+        let Ok((_, from)) = cast.expr.to_field(self.schema) else {
+            return Ok(Transformed::no(Expr::Cast(cast)));
+        };
+        let (of, to) = (field_type(&from), field_type(&cast.field));
+        let is_known =
+            arrow_type(of) == *from.data_type() && arrow_type(to) == *cast.field.data_type();
+        if is_known && let Some(call) = sql_casts::sql_cast(&cast.expr, of, to).map_err(external)? {
+            return Ok(Transformed::yes(call));
+        }
+        let rounds = cast.field.data_type().is_signed_integer()
+            && matches!(
+                from.data_type(),
+                DataType::Float32 | DataType::Float64 | DataType::Decimal128(..)
+            );
+        // Rounded once: the rule may run again on its own result.
+        let is_rounded = matches!(&*cast.expr, Expr::ScalarFunction(call) if call.func == *ROUND);
+        if !rounds || is_rounded {
+            return Ok(Transformed::no(Expr::Cast(cast)));
+        }
+        let call = ScalarFunction::new_udf(Arc::clone(&ROUND), vec![*cast.expr]);
+        let input = Box::new(Expr::ScalarFunction(call));
+        Ok(Transformed::yes(Expr::Cast(Cast::new_from_field(
+            input, cast.field,
+        ))))
+    }
+}
+
+/// An expression that chooses among uuids is one: DataFusion takes it for a text.
+fn named_uuid(expr: Expr, is_uuid: bool) -> Transformed<Expr> {
+    if is_uuid {
+        Transformed::yes(sql_casts::call(expr, SqlType::Text, SqlType::Uuid))
+    } else {
+        Transformed::no(expr)
+    }
+}
+
 impl TreeNodeRewriter for Rewriter<'_> {
     type Node = Expr;
 
     fn f_up(&mut self, expr: Expr) -> PlanResult<Transformed<Expr>> {
         match expr {
-            Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
-                let function = match op {
-                    Operator::Plus => &CHECKED[0],
-                    Operator::Minus => &CHECKED[1],
-                    Operator::Multiply => &CHECKED[2],
-                    _ => {
-                        return Ok(Transformed::no(Expr::BinaryExpr(BinaryExpr {
-                            left,
-                            op,
-                            right,
-                        })));
-                    }
-                };
-                // A column of an outer query has no type here, and stays as it is.
-                let types = (
-                    left.get_type(self.schema).ok(),
-                    right.get_type(self.schema).ok(),
-                );
-                match types {
-                    (Some(of), Some(other)) if of == other && of.is_signed_integer() => {
-                        let args = vec![*left, *right];
-                        let call = ScalarFunction::new_udf(Arc::clone(function), args);
-                        Ok(Transformed::yes(Expr::ScalarFunction(call)))
-                    }
-                    _ => Ok(Transformed::no(Expr::BinaryExpr(BinaryExpr {
-                        left,
-                        op,
-                        right,
-                    }))),
-                }
+            Expr::BinaryExpr(binary) => Ok(self.binary(binary)),
+            Expr::Cast(cast) => self.cast(cast),
+            Expr::Between(between) => {
+                let of = self.type_of(&between.expr);
+                Ok(Transformed::yes(Expr::Between(Between {
+                    low: Box::new(self.like(of, *between.low)),
+                    high: Box::new(self.like(of, *between.high)),
+                    ..between
+                })))
             }
-            Expr::Cast(cast) if cast.field.data_type().is_signed_integer() => {
-                let from = cast.expr.get_type(self.schema).ok();
-                let rounds = from.is_some_and(|from| {
-                    matches!(
-                        from,
-                        DataType::Float32 | DataType::Float64 | DataType::Decimal128(..)
-                    )
-                });
-                // Rounded once: the rule may run again on its own result.
-                let is_rounded =
-                    matches!(&*cast.expr, Expr::ScalarFunction(call) if call.func == *ROUND);
-                if !rounds || is_rounded {
-                    return Ok(Transformed::no(Expr::Cast(cast)));
-                }
-                let call = ScalarFunction::new_udf(Arc::clone(&ROUND), vec![*cast.expr]);
-                let input = Box::new(Expr::ScalarFunction(call));
-                Ok(Transformed::yes(Expr::Cast(Cast::new_from_field(
-                    input, cast.field,
-                ))))
+            Expr::InList(list) => {
+                let of = self.type_of(&list.expr);
+                let items = list.list.into_iter().map(|item| self.like(of, item));
+                Ok(Transformed::yes(Expr::InList(InList {
+                    list: items.collect(),
+                    ..list
+                })))
+            }
+            Expr::Case(case) => {
+                let branches = case.when_then_expr.iter().map(|(_, then)| &**then);
+                let branches = branches.chain(case.else_expr.as_deref());
+                let is_uuid = self.is_uuid(branches);
+                Ok(named_uuid(Expr::Case(case), is_uuid))
+            }
+            // Half to even.
+            Expr::ScalarFunction(call)
+                if call.func.name() == "round"
+                    && call.args.len() == 1
+                    && matches!(
+                        self.type_of(&call.args[0]),
+                        Some(SqlType::Float4 | SqlType::Float8)
+                    ) =>
+            {
+                let call = ScalarFunction::new_udf(Arc::clone(&ROUND), call.args);
+                Ok(Transformed::yes(Expr::ScalarFunction(call)))
+            }
+            Expr::ScalarFunction(call)
+                if ["coalesce", "nullif", "greatest", "least"].contains(&call.func.name()) =>
+            {
+                let is_uuid = self.is_uuid(call.args.iter());
+                Ok(named_uuid(Expr::ScalarFunction(call), is_uuid))
             }
             other => Ok(Transformed::no(other)),
         }

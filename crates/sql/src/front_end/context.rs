@@ -229,6 +229,9 @@ impl TypePlanner for SqlTypes {
     fn plan_type_field(&self, sql_type: &ast::DataType) -> PlanResult<Option<FieldRef>> {
         match sql_type_of_ast(sql_type) {
             Ok(found) => Ok(Some(Arc::new(field("", found, true)))),
+            Err(error) if error.sqlstate() != sqlstate::FEATURE_NOT_SUPPORTED => {
+                Err(external(error))
+            }
             // Arrays, intervals and the like: DataFusion's own types.
             Err(_) => Ok(None),
         }

@@ -62,8 +62,22 @@ fn custom(name: &[ObjectNamePart]) -> Option<SqlType> {
     })
 }
 
+/// Types of PostgreSQL's that there are not here; other names are of no type at all.
+const UNSUPPORTED: [&str; 22] = [
+    "bit", "varbit", "box", "cidr", "circle", "hstore", "inet", "jsonpath", "line", "lseg",
+    "macaddr", "macaddr8", "money", "path", "pg_lsn", "point", "polygon", "time", "timetz",
+    "tsquery", "tsvector", "xml",
+];
+
 fn unknown(data_type: &DataType) -> SqlError {
-    SqlError::unsupported(format!("type {}", data_type.to_string().to_lowercase()))
+    let shown = data_type.to_string().to_lowercase();
+    match data_type {
+        DataType::Custom(..) if !UNSUPPORTED.contains(&shown.as_str()) => SqlError::new(
+            sqlstate::UNDEFINED_OBJECT,
+            format!("type \"{shown}\" does not exist"),
+        ),
+        _ => SqlError::unsupported(format!("type {shown}")),
+    }
 }
 
 fn numeric(info: &ExactNumberInfo) -> SqlResult<SqlType> {

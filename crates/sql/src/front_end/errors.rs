@@ -94,23 +94,78 @@ fn arrow_error(error: ArrowError) -> SqlError {
 /// The state of a plan that could not be made, by what its message says.
 fn plan_state(message: &str) -> &'static str {
     let has = |part: &str| message.contains(part);
-    if has("Invalid function") || has("No function matches") || has("Failed to coerce arguments") {
-        sqlstate::UNDEFINED_FUNCTION
-    } else if has("No field named") || has("not found in") {
-        sqlstate::UNDEFINED_COLUMN
-    } else if has("must appear in the GROUP BY") || has("must be in the GROUP BY") {
-        sqlstate::GROUPING_ERROR
-    } else if has("mbiguous") {
-        sqlstate::AMBIGUOUS_COLUMN
-    } else if has("Cannot infer common")
-        || has("Cannot coerce")
-        || has("not valid")
-        || has("Conflicting types")
-    {
-        sqlstate::DATATYPE_MISMATCH
-    } else {
-        sqlstate::SYNTAX_ERROR
-    }
+    let states: [(&[&str], &'static str); 13] = [
+        (
+            &[
+                "Invalid function",
+                "No function matches",
+                "Failed to coerce arguments",
+                "Cannot coerce arithmetic",
+                "only supports signed numeric",
+                "common type to coerce",
+                "compatible types to compare",
+                "Cannot infer common argument type for comparison",
+            ],
+            sqlstate::UNDEFINED_FUNCTION,
+        ),
+        (
+            &["No field named", "not found in"],
+            sqlstate::UNDEFINED_COLUMN,
+        ),
+        (
+            &[
+                "must appear in the GROUP BY",
+                "must be in the GROUP BY",
+                "Aggregate functions are not allowed in",
+                "Aggregate function calls cannot be nested",
+            ],
+            sqlstate::GROUPING_ERROR,
+        ),
+        (
+            &["Window functions are not allowed"],
+            sqlstate::WINDOWING_ERROR,
+        ),
+        (
+            &[
+                "Order by column out of bounds",
+                "must appear in select list",
+            ],
+            sqlstate::INVALID_COLUMN_REFERENCE,
+        ),
+        (&["LIMIT must be >="], sqlstate::INVALID_ROW_COUNT_IN_LIMIT),
+        (
+            &["OFFSET must be >="],
+            sqlstate::INVALID_ROW_COUNT_IN_OFFSET,
+        ),
+        (
+            &["Expected LIMIT to be"],
+            sqlstate::INVALID_TEXT_REPRESENTATION,
+        ),
+        (&["specified more than once"], sqlstate::DUPLICATE_ALIAS),
+        (&["Step cannot be zero"], sqlstate::INVALID_PARAMETER_VALUE),
+        (&["mbiguous"], sqlstate::AMBIGUOUS_COLUMN),
+        (
+            &["Correlated scalar subquery"],
+            sqlstate::FEATURE_NOT_SUPPORTED,
+        ),
+        (
+            &[
+                "Cannot infer common",
+                "Cannot coerce",
+                "not valid",
+                "Conflicting types",
+                "requires a boolean",
+                "non-boolean",
+                "must be boolean",
+                "Incompatible inputs for Union",
+            ],
+            sqlstate::DATATYPE_MISMATCH,
+        ),
+    ];
+    let found = states
+        .into_iter()
+        .find(|(parts, _)| parts.iter().any(|part| has(part)));
+    found.map_or(sqlstate::SYNTAX_ERROR, |(_, state)| state)
 }
 
 /// The state of a failed run, by what its message says.
@@ -128,6 +183,10 @@ fn execution_state(message: &str) -> &'static str {
         sqlstate::INVALID_DATETIME_FORMAT
     } else if has("Cannot cast string") || has("Cast error") || has("Error parsing") {
         sqlstate::INVALID_TEXT_REPRESENTATION
+    } else if has("negative count") {
+        sqlstate::SUBSTRING_ERROR
+    } else if has("square root of a negative") {
+        sqlstate::INVALID_ARGUMENT_FOR_POWER
     } else if has("more than one row") || has("returned more than") {
         sqlstate::CARDINALITY_VIOLATION
     } else {

@@ -8,15 +8,16 @@ use datafusion::arrow::datatypes::{Schema, SchemaRef};
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Column, DFSchema, Result as PlanResult};
 use datafusion::logical_expr::execution_props::ExecutionProps;
+use datafusion::logical_expr::expr::Placeholder;
 use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion::logical_expr::{ColumnarValue, Expr};
 use datafusion::physical_expr::{PhysicalExpr, create_physical_expr};
 use datafusion::scalar::ScalarValue;
 use namiki_data::columns::Datum;
 
-use super::arrow_values::{datum_at, field, field_type};
+use super::arrow_values::{datum_at, field, field_type, scalar_value};
 use super::batch_builder::BatchBuilder;
-use super::errors::sql_error;
+use super::errors::{external, sql_error};
 use super::expression_parts::{NOW, needs_rows, parameters_of};
 use crate::error::{SqlError, SqlResult};
 use crate::program::{Environment, Evaluate, RowValues};
@@ -29,7 +30,19 @@ pub(super) struct ForeignScalar {
     inputs: Vec<Input>,
     schema: SchemaRef,
     of: SqlType,
+    /// The expression with its parameters, if a function takes one only as a constant: it is made anew for each row.
+    with_constants: Option<Expr>,
 }
+
+/// Functions that take an argument only as a constant.
+const OF_CONSTANTS: [&str; 6] = [
+    "date_bin",
+    "date_part",
+    "date_trunc",
+    "decode",
+    "encode",
+    "to_char",
+];
 
 /// Where a column of the one-row batch comes from.
 #[derive(Clone, Copy, Debug)]
@@ -106,13 +119,59 @@ impl ForeignScalar {
             &PhysicalPlanningContext::default(),
         )
         .map_err(sql_error)?;
+        let takes_constant = expr.exists(|part| {
+            Ok(match part {
+                Expr::ScalarFunction(call) if OF_CONSTANTS.contains(&call.func.name()) => {
+                    let is_parameter = |it: &Expr| matches!(it, Expr::Placeholder(_));
+                    call.args.iter().any(is_parameter)
+                }
+                _ => false,
+            })
+        });
         Ok(Self {
+            with_constants: takes_constant.map_err(sql_error)?.then(|| expr.clone()),
             shown: expr.to_string(),
             physical,
             inputs,
             schema,
             of,
         })
+    }
+}
+
+impl ForeignScalar {
+    /// The expression with its parameters as literals.
+    fn with_values(
+        &self,
+        expr: &Expr,
+        environment: &Environment,
+    ) -> SqlResult<Arc<dyn PhysicalExpr>> {
+        let literal = |placeholder: &Placeholder| -> SqlResult<ScalarValue> {
+            let of = match &placeholder.field {
+                Some(known) => field_type(known),
+                None => SqlType::Text,
+            };
+            if placeholder.id == NOW {
+                return scalar_value(&Datum::I64(environment.now), of);
+            }
+            let number = placeholder.id[1..].parse::<usize>().unwrap_or_default();
+            scalar_value(environment.parameter(number.saturating_sub(1))?, of)
+        };
+        let bound = expr.clone().transform(|part| match &part {
+            Expr::Placeholder(placeholder) => {
+                let value = literal(placeholder).map_err(external)?;
+                Ok(Transformed::yes(Expr::Literal(value, None)))
+            }
+            _ => Ok(Transformed::no(part)),
+        });
+        let scope = DFSchema::try_from(Arc::clone(&self.schema)).map_err(sql_error)?;
+        create_physical_expr(
+            &bound.map_err(sql_error)?.data,
+            &scope,
+            &ExecutionProps::new(),
+            &PhysicalPlanningContext::default(),
+        )
+        .map_err(sql_error)
     }
 }
 
@@ -133,7 +192,12 @@ impl Evaluate for ForeignScalar {
             batch.append(at, value.value())?;
         }
         batch.end_row();
-        let value = evaluate(&self.physical, &batch.finish()?).map_err(sql_error)?;
+        let made = match &self.with_constants {
+            Some(expr) => Some(self.with_values(expr, environment)?),
+            None => None,
+        };
+        let physical = made.as_ref().unwrap_or(&self.physical);
+        let value = evaluate(physical, &batch.finish()?).map_err(sql_error)?;
         datum_at(&value.to_array().map_err(sql_error)?, 0, self.of)
     }
 }

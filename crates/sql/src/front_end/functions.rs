@@ -163,6 +163,15 @@ fn simple_functions() -> Vec<SimpleFunction> {
                 None => Answer::Null,
             },
         ),
+        (
+            "quote_literal",
+            SqlType::Text,
+            Some(1),
+            |arguments| match argument(arguments, 0) {
+                Some(text) => Answer::Text(format!("'{}'", text.replace('\'', "''"))),
+                None => Answer::Null,
+            },
+        ),
         ("format_type", SqlType::Text, Some(2), |arguments| {
             let number = |at| argument(arguments, at).and_then(|it| it.parse::<i64>().ok());
             match number(0) {

@@ -9,13 +9,14 @@ use datafusion::sql::sqlparser::ast::{
 };
 use namiki_data::columns::Datum;
 
-use super::arrow_values::arrow_type;
+use super::arrow_values::{arrow_type, field_type};
 use super::bound_expressions::Scope;
 use super::errors::sql_error;
 use super::names::{identifier, is_default, no_column, parameter_number, table_name};
 use super::output_columns::OutputColumn;
 use super::planned::{Body, Plan};
 use super::planner::Planning;
+use super::sql_casts::check_assignable;
 use crate::change::{Arbiter, ConflictAction, InsertProgram, InsertValue, OnConflict, Target};
 use crate::error::{SqlError, SqlResult};
 use crate::program::{Scalar, cast};
@@ -23,14 +24,18 @@ use crate::sqlstate;
 use crate::types::{SqlType, TimeZone, from_text, parse_numeric};
 
 impl Planning<'_, '_> {
-    /// A parameter that is assigned to a column has the column's type, unless the client or another place has decided.
+    /// A parameter that is assigned to a column has the column's type, unless the client or another place has decided. A
+    /// client that says `numeric` says nothing of the digits: the column does.
     pub(super) fn assign_parameter(&mut self, expr: &Expr, of: SqlType) {
         if let Some(number) = parameter_number(expr) {
             let types = &mut self.parameters.types;
             if types.len() <= number {
                 types.resize(number + 1, None);
             }
-            types[number].get_or_insert(of);
+            let known = types[number].get_or_insert(of);
+            if *known == SqlType::NUMERIC && matches!(of, SqlType::Numeric { .. }) {
+                *known = of;
+            }
         }
     }
 
@@ -95,6 +100,7 @@ impl Planning<'_, '_> {
             }
             columns.push(at);
         }
+        let named = columns.len();
         if insert.columns.is_empty() {
             columns = (0..relation.columns().len()).collect();
         }
@@ -105,6 +111,11 @@ impl Planning<'_, '_> {
             }
             Some(query) => self.insert_source(*query, &target, &mut columns)?,
         };
+        if columns.len() < named && !(values.len() == 1 && columns.is_empty()) {
+            return Err(SqlError::syntax(
+                "INSERT has more target columns than expressions",
+            ));
+        }
         let on_conflict = match insert.on {
             None => None,
             Some(OnInsert::OnConflict(on)) => {
@@ -308,6 +319,10 @@ pub(super) fn cast_columns(
     let mut columns = Vec::with_capacity(schema.fields().len());
     for (at, column) in schema.columns().into_iter().enumerate() {
         let name = format!("c{at}");
+        if let Some(of) = at.checked_sub(from).and_then(|at| types.get(at)) {
+            // Which texts are literals is not known here.
+            check_assignable(field_type(schema.field(at)), *of, true)?;
+        }
         let expr = PlanExpr::Column(column);
         columns.push(match at.checked_sub(from).and_then(|at| types.get(at)) {
             Some(of) => expr

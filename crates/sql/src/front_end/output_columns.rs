@@ -70,13 +70,19 @@ pub(super) fn tell_apart(query: &mut Query) {
         return;
     };
     let has_wildcard = select.projection.iter().any(is_wildcard);
+    let is_distinct = select.distinct.is_some();
     let mut seen = std::collections::HashSet::new();
+    let mut has_computed = false;
     for (at, item) in select.projection.iter_mut().enumerate() {
         let SelectItem::UnnamedExpr(expr) = item else {
             continue;
         };
-        // A cast has the name of what is cast.
-        if seen.insert(without_casts(expr).to_string()) && !has_wildcard {
+        // A cast has the name of what is cast, brackets have none, and all subqueries have the same.
+        let is_computed = !is_column(without_casts(expr));
+        let may_equal = is_computed && has_computed;
+        has_computed |= is_computed;
+        let is_new = seen.insert(without_casts(expr).to_string());
+        if is_new && !has_wildcard && (is_distinct || !may_equal) {
             continue;
         }
         *item = SelectItem::ExprWithAlias {
@@ -84,6 +90,57 @@ pub(super) fn tell_apart(query: &mut Query) {
             alias: Ident::with_quote('"', format!("{HIDDEN}{at}")),
         };
     }
+}
+
+/// The same for the parts of a query within a statement: a function's column has its name, where one column has it.
+pub(super) fn tell_apart_parts(body: &mut SetExpr) {
+    let select = match body {
+        SetExpr::Select(select) => select,
+        SetExpr::SetOperation { left, right, .. } => {
+            tell_apart_parts(left);
+            tell_apart_parts(right);
+            return;
+        }
+        _ => return,
+    };
+    if select.distinct.is_some() || select.projection.iter().any(is_wildcard) {
+        return;
+    }
+    let names: Vec<Option<String>> = select
+        .projection
+        .iter()
+        .map(|item| match item {
+            SelectItem::UnnamedExpr(expr) => name_of(expr),
+            SelectItem::ExprWithAlias { alias, .. } => Some(identifier(alias)),
+            _ => None,
+        })
+        .collect();
+    for (at, item) in select.projection.iter_mut().enumerate() {
+        let SelectItem::UnnamedExpr(expr) = item else {
+            continue;
+        };
+        if is_column(without_casts(expr)) {
+            continue;
+        }
+        let own = names.get(at).cloned().flatten().filter(|name| {
+            let is_function = matches!(expr, Expr::Function(_));
+            is_function
+                && names
+                    .iter()
+                    .flatten()
+                    .filter(|other| *other == name)
+                    .count()
+                    == 1
+        });
+        *item = SelectItem::ExprWithAlias {
+            expr: expr.clone(),
+            alias: Ident::with_quote('"', own.unwrap_or_else(|| format!("{HIDDEN}{at}"))),
+        };
+    }
+}
+
+fn is_column(expr: &Expr) -> bool {
+    matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_))
 }
 
 fn without_casts(expr: &Expr) -> &Expr {

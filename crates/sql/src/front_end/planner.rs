@@ -233,8 +233,12 @@ impl<'p, 'r> Planning<'p, 'r> {
     fn select(&mut self, mut query: Query) -> SqlResult<(Option<Vec<OutputColumn>>, Body)> {
         tell_apart(&mut query);
         let bound = self.bind_query(query.clone())?;
-        let columns = output_columns(bound.schema(), Some(&query));
+        let mut columns = output_columns(bound.schema(), Some(&query));
         let plan = self.optimize(&bound)?;
+        // The branches of a CASE or a UNION have one type only now.
+        for (column, of) in columns.iter_mut().zip(&plan.types) {
+            column.sql_type = *of;
+        }
         let program = if *self.binder.uses_system.borrow() {
             None
         } else {
@@ -285,7 +289,7 @@ fn explain(body: &Body) -> Vec<String> {
             program,
             plan: None,
         } => {
-            let how = if program.increments.is_some() {
+            let how = if program.adds_later() {
                 ", added at the commit"
             } else {
                 ""

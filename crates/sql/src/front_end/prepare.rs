@@ -16,6 +16,7 @@ use super::context::Binder;
 use super::errors::{external, sql_error};
 use super::expression_parts::NOW;
 use super::functions;
+use super::mixed_types::cast_operands;
 use crate::catalogue::{Named, PUBLIC};
 use crate::error::{SqlError, SqlResult};
 use crate::sqlstate;
@@ -70,7 +71,7 @@ pub(super) fn prepare_plan(
         plan.map_expressions(|expr| {
             let name = names.save(&expr);
             let prepared = expr.transform_up(|part| {
-                let part = widen_sum(part, &schema);
+                let part = cast_operands(widen_sum(part, &schema), &schema);
                 prepare(part, binder, session, parameters)
             })?;
             Ok(prepared.update_data(|expr| name.restore(expr)))

@@ -19,6 +19,7 @@ use crate::error::{SqlError, SqlResult};
 /// 0A000 for what would be ignored silently: FOR UPDATE and its like.
 pub(super) fn rewrite(statement: &mut Statement) -> SqlResult<()> {
     super::rewrite_catalogue::rewrite_catalogue(statement);
+    super::rewrite_shape::rewrite_shape(statement)?;
     match statement.visit(&mut Rewriter) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(error) => Err(error),
@@ -134,7 +135,7 @@ fn is_arithmetic(operator: &BinaryOperator) -> bool {
 
 /// A whole number that fits into four bytes is an `integer`, which decides on where sums overflow. To DataFusion all whole
 /// numbers have eight bytes.
-fn type_number(expr: &mut Expr) {
+pub(super) fn type_number(expr: &mut Expr) {
     let digits = match &*expr {
         Expr::Value(value) => match &value.value {
             Value::Number(digits, false) => Some(digits.clone()),

@@ -237,12 +237,7 @@ fn aggregate_one_value(query: &mut Query) {
     let SetExpr::Select(select) = &mut *query.body else {
         return;
     };
-    let is_system = |from: &TableWithJoins| {
-        from.joins.is_empty()
-            && table_of(&from.relation)
-                .is_some_and(|(schema, name)| find(schema.as_deref(), &name).is_some())
-    };
-    if select.from.is_empty() || !select.from.iter().all(is_system) {
+    if !is_of_catalogue(select) || select.from.iter().any(|from| !from.joins.is_empty()) {
         return;
     }
     if let [SelectItem::UnnamedExpr(expr)] = select.projection.as_mut_slice()
@@ -253,15 +248,34 @@ fn aggregate_one_value(query: &mut Query) {
     }
 }
 
-/// Takes a condition on an outer column alone, such as `a.atthasdef`, out of the subquery.
+/// Whether a SELECT reads tables, and all of them are the catalogue's.
+fn is_of_catalogue(select: &Select) -> bool {
+    let is_system = |factor: &TableFactor| {
+        table_of(factor).is_some_and(|(schema, name)| find(schema.as_deref(), &name).is_some())
+    };
+    let mut factors = select.from.iter().flat_map(|from| {
+        let joined = from.joins.iter().map(|join| &join.relation);
+        std::iter::once(&from.relation).chain(joined)
+    });
+    !select.from.is_empty() && factors.all(is_system)
+}
+
+/// Takes a condition on an outer column alone, such as `a.atthasdef`, out of a subquery over tables of the catalogue.
 fn outer_condition(query: &mut Query) -> Option<Expr> {
     let SetExpr::Select(select) = &mut *query.body else {
         return None;
     };
+    if !is_of_catalogue(select) {
+        return None;
+    }
     let inner: Vec<String> = select
         .from
         .iter()
-        .filter_map(|from| match &from.relation {
+        .flat_map(|from| {
+            let joined = from.joins.iter().map(|join| &join.relation);
+            std::iter::once(&from.relation).chain(joined)
+        })
+        .filter_map(|factor| match factor {
             TableFactor::Table {
                 alias: Some(alias), ..
             } => Some(identifier(&alias.name)),
@@ -324,6 +338,15 @@ fn call(name: &str, argument: Expr) -> Expr {
 
 /// Takes lateral subqueries of single expressions out of FROM, and puts the expressions where their columns were named.
 fn inline_laterals(select: &mut Select) {
+    let is_wildcard = |item: &SelectItem| {
+        matches!(
+            item,
+            SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..)
+        )
+    };
+    if select.projection.iter().any(is_wildcard) {
+        return;
+    }
     let mut found: Vec<(String, String, Expr)> = Vec::new();
     for from in &mut select.from {
         from.joins

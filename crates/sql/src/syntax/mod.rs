@@ -10,7 +10,7 @@ mod token_reader;
 mod utility;
 
 pub(crate) use copy::{CopyCommand, CopyFormat, CopySource};
-pub(crate) use lexer::{TokenKind, tokens};
+pub(crate) use lexer::{Token, TokenKind, tokens};
 pub(crate) use lift::{LiteralKind, lift};
 pub(crate) use quote::quoted;
 pub(crate) use split::split;

@@ -3,7 +3,7 @@
 use namiki_data::columns::{Datum, Float};
 
 use super::time::{EPOCH_2000_DAYS, EPOCH_2000_MICROS};
-use super::{POWERS_OF_TEN, SqlType, rescale_rounded};
+use super::{POWERS_OF_TEN, SqlType, rescale_input};
 use crate::error::{SqlError, SqlResult};
 use crate::sqlstate;
 
@@ -59,8 +59,8 @@ pub(crate) fn from_binary(of: SqlType, bytes: &[u8]) -> SqlResult<Datum> {
         SqlType::Uuid | SqlType::Bytea => Datum::Bytes(bytes.to_vec()),
         SqlType::Numeric { scale, .. } => {
             let (unscaled, from) = numeric(bytes).ok_or_else(invalid)?;
-            let unscaled = unscaled.and_then(|it| rescale_rounded(it, from, scale));
             let unscaled = unscaled.ok_or_else(|| of.out_of_range())?;
+            let unscaled = rescale_input(of, unscaled, from, scale)?;
             Datum::Decimal { unscaled, scale }
         }
         SqlType::Text

@@ -20,7 +20,7 @@ use crate::sqlstate;
 
 pub(crate) use binary_input::{from_binary, utf8};
 pub(crate) use binary_output::write_binary;
-pub(crate) use numeric::{POWERS_OF_TEN, parse_numeric, rescale_rounded};
+pub(crate) use numeric::{POWERS_OF_TEN, parse_numeric, rescale_input, rescale_rounded};
 pub(crate) use text_input::from_text;
 pub(crate) use text_output::write_text;
 pub(crate) use time::{TimeZone, now_micros};

@@ -2,6 +2,10 @@
 
 use namiki_data::columns::{Datum, SCALE_MAX};
 
+use super::SqlType;
+use crate::error::{SqlError, SqlResult};
+use crate::sqlstate;
+
 /// Ten to the power of each exponent that an `i128` can hold.
 pub(crate) const POWERS_OF_TEN: [i128; 39] = {
     let mut powers = [1; 39];
@@ -27,6 +31,26 @@ pub(crate) fn rescale_rounded(unscaled: i128, from: u8, to: u8) -> Option<i128> 
     let up = rest.unsigned_abs() >= power.unsigned_abs().div_ceil(2);
     let step = if unscaled < 0 { -1 } else { 1 };
     Some(if up { quotient + step } else { quotient })
+}
+
+/// The digits of a number that a client sends for this type. A declared scale rounds; without one, digits that do not fit
+/// are refused, since nobody has asked to lose them.
+///
+/// # Errors
+/// 22003 if it does not fit.
+pub(crate) fn rescale_input(of: SqlType, unscaled: i128, from: u8, to: u8) -> SqlResult<i128> {
+    let lost = usize::from(from.saturating_sub(to));
+    let is_exact = POWERS_OF_TEN
+        .get(lost)
+        .is_some_and(|power| unscaled % power == 0);
+    if of == SqlType::NUMERIC && !is_exact {
+        return Err(SqlError::new(
+            sqlstate::NUMERIC_VALUE_OUT_OF_RANGE,
+            format!("a numeric without a precision has at most {to} digits behind the point"),
+        )
+        .with_hint("Use a column, or a cast, with a precision and a scale: numeric(38,18)."));
+    }
+    rescale_rounded(unscaled, from, to).ok_or_else(|| of.out_of_range())
 }
 
 /// Reads `-12.50`, `.5`, `5.` or `1e3`. `None` if it is no number, or has more digits than a decimal.
@@ -75,6 +99,18 @@ pub(crate) fn parse_numeric(text: &str) -> Option<Datum> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn digits_are_lost_only_where_a_scale_is_declared() {
+        let of = SqlType::Numeric {
+            precision: 10,
+            scale: 2,
+        };
+        assert_eq!(rescale_input(of, 1255, 3, 2).unwrap(), 126);
+        assert_eq!(rescale_input(SqlType::NUMERIC, 2_000, 13, 10).unwrap(), 2);
+        let refused = rescale_input(SqlType::NUMERIC, 1_501, 13, 10).unwrap_err();
+        assert_eq!(refused.sqlstate(), "22003");
+    }
 
     #[test]
     fn rounding_is_half_away_from_zero() {

@@ -3,7 +3,7 @@
 use namiki_data::columns::{Datum, Float};
 
 use super::time::{self, TimeZone};
-use super::{SqlType, parse_numeric, rescale_rounded};
+use super::{SqlType, parse_numeric, rescale_input};
 use crate::error::{SqlError, SqlResult};
 use crate::sqlstate;
 
@@ -39,8 +39,7 @@ pub(crate) fn from_text(to: SqlType, text: &str, zone: TimeZone) -> SqlResult<Da
             else {
                 return Err(invalid());
             };
-            let unscaled =
-                rescale_rounded(unscaled, from, scale).ok_or_else(|| to.out_of_range())?;
+            let unscaled = rescale_input(to, unscaled, from, scale)?;
             Datum::Decimal { unscaled, scale }
         }
         SqlType::Date => Datum::Date(time::parse_date(text).ok_or_else(|| invalid_time(to, text))?),
