@@ -129,7 +129,7 @@ impl Connection {
     /// savepoint goes back to a state that has it.
     fn is_filled_outside(&self, target: &Target) -> bool {
         let storage = target.relation.row.storage;
-        self.effects.untouched.get(&target.relation.id()) == Some(&storage)
+        self.effects.untouched.contains_key(&storage)
             && !self.savepoints.iter().any(|it| it.effects.has(storage))
     }
 

@@ -234,7 +234,7 @@ fn check_rows(context: &mut DdlContext<'_>, old: &Relation, row: TableRow) -> Sq
     let storage = Arc::clone(context.storage);
     let rows_max = context.rows_max;
     let table = storage.open(old.row.storage)?;
-    context.effects.untouched.remove(&old.id());
+    context.effects.touch(&[(old.id(), old.version)]);
     let environment = Environment {
         parameters: Arc::new([]),
         now: now_micros(),

@@ -89,7 +89,7 @@ impl DdlContext<'_> {
         for index in &row.indexes {
             self.create_one(index.storage, false, 16)?;
         }
-        self.effects.untouched.insert(row.id, row.storage);
+        self.effects.untouched.insert(row.storage, row.id);
         Ok(())
     }
 

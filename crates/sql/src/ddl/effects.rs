@@ -8,9 +8,9 @@ pub(crate) struct Effects {
     /// Made by this transaction: dropped if it does not commit. No committed row names them, so they are filled outside of
     /// the transaction.
     pub(crate) created: HashSet<u64>,
-    /// The rows of the tables that it has made or truncated, by the tables' numbers, as long as it has neither read nor
-    /// written them: what is written outside of it then contradicts nothing.
-    pub(crate) untouched: HashMap<u32, u64>,
+    /// Of those, the rows of tables, and the tables' numbers, as long as it has neither read nor written them: what is
+    /// written outside of it then contradicts nothing, and all that there is is committed.
+    pub(crate) untouched: HashMap<u64, u32>,
     /// Not named any more once it has committed.
     pub(crate) obsolete: Vec<u64>,
     /// Made, and given up by ROLLBACK TO SAVEPOINT: not named, however it ends.
@@ -67,7 +67,7 @@ impl Effects {
         let since = self.created.extract_if(|it| !mark.created.contains(it));
         self.given_up.extend(since);
         self.untouched
-            .retain(|_, storage| mark.created.contains(storage));
+            .retain(|storage, _| mark.created.contains(storage));
         self.obsolete.truncate(mark.obsolete);
         self.sequences.truncate(mark.sequences);
         self.own_sequences
@@ -78,9 +78,8 @@ impl Effects {
     /// These tables are read or written through the transaction.
     pub(crate) fn touch(&mut self, tables: &[(u32, u64)]) {
         if !self.untouched.is_empty() {
-            for (id, _) in tables {
-                self.untouched.remove(id);
-            }
+            let is_used = |of: &u32| tables.iter().any(|(id, _)| id == of);
+            self.untouched.retain(|_, of| !is_used(of));
         }
     }
 }
@@ -100,18 +99,18 @@ mod tests {
     fn a_savepoint_gives_back_what_it_saw() {
         let mut effects = Effects::default();
         effects.created.insert(1);
-        effects.untouched.insert(10, 1);
+        effects.untouched.insert(1, 10);
         effects.versions.push((10, Some(5)));
         let mark = effects.mark();
         effects.created.insert(2);
-        effects.untouched.insert(11, 2);
+        effects.untouched.insert(2, 11);
         effects.obsolete.push(1);
         effects.sequences.push(7);
         effects.own_sequences.insert(8, None);
         effects.versions.push((10, None));
         effects.return_to(&mark);
         assert_eq!(effects.created, HashSet::from([1]));
-        assert_eq!(effects.untouched, HashMap::from([(10, 1)]));
+        assert_eq!(effects.untouched, HashMap::from([(1, 10)]));
         assert_eq!(effects.given_up, [2]);
         assert!(effects.obsolete.is_empty() && effects.sequences.is_empty());
         assert!(effects.own_sequences.is_empty());

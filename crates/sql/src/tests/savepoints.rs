@@ -1,7 +1,7 @@
 //! Savepoints: what ROLLBACK TO takes back, and statements that run again inside a block.
 
 use super::harness::Fixture;
-use crate::sqlstate;
+use crate::{EngineOptions, sqlstate};
 
 fn filled(fixture: &Fixture) {
     let mut client = fixture.client();
@@ -199,4 +199,42 @@ fn a_statement_that_needs_numbers_counts_once() {
         client.lines("SELECT min(c), max(c), count(DISTINCT n) FROM u"),
         ["1|1|200"]
     );
+}
+
+#[test]
+fn an_unused_table_is_indexed_outside_of_its_block() {
+    let fixture = Fixture::with(EngineOptions {
+        scan_rows_max: 1000,
+        ..EngineOptions::default()
+    });
+    let lines: String = (0..5000).map(|id| format!("{id}\t{}\n", id % 5)).collect();
+    let mut client = fixture.client();
+    client.tag("BEGIN");
+    client.tag("CREATE TABLE t (id int NOT NULL, a int)");
+    client
+        .copy_in("COPY t FROM STDIN", lines.as_bytes(), 10_000)
+        .unwrap();
+    client.tag("ALTER TABLE t ADD PRIMARY KEY (id)");
+    client.tag("CREATE INDEX ON t (a)");
+    client.tag("SAVEPOINT s");
+    assert_eq!(
+        client.state("CREATE UNIQUE INDEX ON t (a)"),
+        sqlstate::UNIQUE_VIOLATION
+    );
+    client.tag("ROLLBACK TO s");
+    client.tag("COMMIT");
+    assert_eq!(client.lines("SELECT a FROM t WHERE id = 4999"), ["4"]);
+    assert_eq!(client.lines("SELECT count(*) FROM t WHERE a = 3"), ["1000"]);
+    // One that was used is read through the transaction.
+    client.tag("BEGIN");
+    client.tag("CREATE TABLE u (id int, a int)");
+    client
+        .copy_in("COPY u FROM STDIN", lines.as_bytes(), 10_000)
+        .unwrap();
+    client.tag("INSERT INTO u VALUES (-1, -1)");
+    assert_eq!(
+        client.state("CREATE INDEX ON u (a)"),
+        sqlstate::OUT_OF_MEMORY
+    );
+    client.tag("ROLLBACK");
 }
