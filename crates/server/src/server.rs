@@ -14,6 +14,7 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -98,6 +99,7 @@ impl Server {
             metrics: Metrics::new(threads),
             logger,
             phase: watch::Sender::new(Phase::Serving),
+            is_stopping: AtomicBool::new(false),
             own_uid: rustix::process::geteuid().as_raw(),
         });
         let mut server = Self {
@@ -123,7 +125,8 @@ impl Server {
         Ok(server)
     }
 
-    /// Makes a role with a password, if the data directory has none yet. Call it before the start.
+    /// Makes a role with a password, if the data directory has none yet. Call it after the start, so that the password is
+    /// not lost if the start fails: until then, nobody can log in.
     ///
     /// # Errors
     /// [`ServerError::Roles`].
@@ -191,14 +194,14 @@ impl Server {
     /// [`ServerError::ThreadFailed`], [`ServerError::Close`].
     pub fn stop(mut self) -> Result<(), ServerError> {
         let shared = Arc::clone(&self.shared);
-        shared.phase.send_replace(Phase::Stopping);
+        shared.enter(Phase::Stopping);
         if !self.wait_until(shared.limits.stop_timeout) {
             let sessions = shared.metrics.open_sessions();
             slog::warn!(shared.logger, "statements take too long and are cancelled"; "sessions" => sessions);
             shared.cancel_numbers.cancel_all();
             self.wait_until(CANCEL_TIMEOUT);
         }
-        shared.phase.send_replace(Phase::Aborting);
+        shared.enter(Phase::Aborting);
         let mut is_sound = true;
         for worker in std::mem::take(&mut self.workers) {
             is_sound &= worker.join();
@@ -233,7 +236,7 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         // Threads of a server that did not start, or was not stopped, end.
-        self.shared.phase.send_replace(Phase::Aborting);
+        self.shared.enter(Phase::Aborting);
     }
 }
 

@@ -1,7 +1,7 @@
 //! The parts of a server that all its threads share.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use namiki_sql::Engine;
 use slog::Logger;
@@ -39,7 +39,11 @@ pub(crate) struct Shared {
     pub(crate) input: Arc<InputBudget>,
     pub(crate) metrics: Metrics,
     pub(crate) logger: Logger,
+    /// See [`Shared::enter`].
     pub(crate) phase: watch::Sender<Phase>,
+    /// Whether the phase is not the first one any more. Sessions look at it for each request; readers of the phase share a
+    /// lock.
+    pub(crate) is_stopping: AtomicBool,
     /// The user that the server runs as.
     pub(crate) own_uid: u32,
 }
@@ -47,7 +51,14 @@ pub(crate) struct Shared {
 impl Shared {
     /// Whether the server is about to stop.
     pub(crate) fn is_stopping(&self) -> bool {
-        *self.phase.borrow() > Phase::Serving
+        self.is_stopping.load(Ordering::Acquire)
+    }
+
+    /// Begins the next phase.
+    pub(crate) fn enter(&self, phase: Phase) {
+        self.is_stopping
+            .store(phase > Phase::Serving, Ordering::Release);
+        self.phase.send_replace(phase);
     }
 }
 
@@ -66,7 +77,8 @@ impl Context {
     }
 }
 
-/// A limit on the bytes of unfinished requests of all sessions together.
+/// A limit on the bytes of all sessions together: of unfinished requests, and of what they hold from one request to the
+/// next (statements, parameters, rows that were found).
 #[derive(Debug)]
 pub(crate) struct InputBudget {
     bytes_max: usize,
@@ -91,30 +103,50 @@ impl InputBudget {
 #[derive(Debug)]
 pub(crate) struct Charge {
     budget: Arc<InputBudget>,
-    bytes: usize,
+    /// Bytes of unfinished requests.
+    buffered: usize,
+    /// Bytes that the session holds.
+    held: usize,
+    /// What the budget knows of both.
+    charged: usize,
 }
 
 impl Charge {
-    /// Bytes that a session may buffer without a charge.
+    /// Bytes of a session without a charge.
     const FREE_BYTES: usize = 64 << 10;
 
     pub(crate) fn new(budget: &Arc<InputBudget>) -> Self {
         Self {
             budget: Arc::clone(budget),
-            bytes: 0,
+            buffered: 0,
+            held: 0,
+            charged: 0,
         }
     }
 
     /// Adjusts the charge to the bytes that a session has buffered. Returns false if the budget is
     /// exhausted; the session has to end then.
-    pub(crate) fn adjust(&mut self, buffered: usize) -> bool {
-        let bytes = buffered.saturating_sub(Self::FREE_BYTES);
-        let (total, before) = (&self.budget.bytes, self.bytes);
-        self.bytes = bytes;
+    pub(crate) fn set_buffered(&mut self, bytes: usize) -> bool {
+        self.buffered = bytes;
+        self.adjust()
+    }
+
+    /// Adjusts the charge to the bytes that a session holds. Returns false if the budget is exhausted;
+    /// the session has to give back what it has taken last.
+    pub(crate) fn set_held(&mut self, bytes: usize) -> bool {
+        self.held = bytes;
+        self.adjust()
+    }
+
+    fn adjust(&mut self) -> bool {
+        let bytes = self.buffered.saturating_add(self.held);
+        let bytes = bytes.saturating_sub(Self::FREE_BYTES);
+        let (total, before) = (&self.budget.bytes, self.charged);
+        self.charged = bytes;
         if bytes > before {
             let grown = bytes - before;
             let others = total.fetch_add(grown, Ordering::Relaxed);
-            return others + grown <= self.budget.bytes_max;
+            return others.saturating_add(grown) <= self.budget.bytes_max;
         }
         if bytes < before {
             total.fetch_sub(before - bytes, Ordering::Relaxed);
@@ -125,7 +157,8 @@ impl Charge {
 
 impl Drop for Charge {
     fn drop(&mut self) {
-        self.adjust(0);
+        (self.buffered, self.held) = (0, 0);
+        self.adjust();
     }
 }
 
@@ -137,15 +170,18 @@ mod tests {
     fn sessions_share_one_budget() {
         let budget = InputBudget::new(1_000);
         let (mut first, mut second) = (Charge::new(&budget), Charge::new(&budget));
-        assert!(first.adjust(Charge::FREE_BYTES));
+        assert!(first.set_buffered(Charge::FREE_BYTES));
         assert_eq!(budget.charged(), 0);
-        assert!(first.adjust(Charge::FREE_BYTES + 600));
-        assert!(!second.adjust(Charge::FREE_BYTES + 600));
+        assert!(first.set_held(600));
+        assert_eq!(budget.charged(), 600);
+        assert!(!second.set_buffered(Charge::FREE_BYTES + 600));
         drop(second);
         assert_eq!(budget.charged(), 600);
         let mut third = Charge::new(&budget);
-        assert!(third.adjust(Charge::FREE_BYTES + 400));
-        assert!(first.adjust(Charge::FREE_BYTES + 10));
+        assert!(third.set_held(Charge::FREE_BYTES + 400));
+        assert!(first.set_buffered(0));
+        assert_eq!(budget.charged(), 400);
+        assert!(first.set_held(Charge::FREE_BYTES + 10));
         drop((first, third));
         assert_eq!(budget.charged(), 0);
     }

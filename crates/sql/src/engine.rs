@@ -4,16 +4,17 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use namiki::{ConcurrencyControl, Database};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 
 use crate::catalogue::{Catalogue, Sequences};
 use crate::connection::Connection;
 use crate::ddl::remove_marker;
 use crate::error::{SqlError, SqlResult};
 use crate::front_end::FrontEnd;
+use crate::pools::Pools;
+use crate::row_counts::RowCounts;
 use crate::row_locks::RowLocks;
 use crate::shared::{EngineOptions, Shared};
-use crate::sqlstate;
 use crate::stats::{Counters, EngineStats};
 use crate::storage::{Reader, Storage};
 use crate::text_cache::TextCache;
@@ -46,31 +47,20 @@ impl Engine {
         // The counter has its row before a transaction notes that there is none.
         catalogue.numbers.next()?;
         let sequences = Arc::new(Sequences::new(db.clone(), Arc::clone(&catalogue)));
+        let pools = Arc::new(Pools::start(&options)?);
+        let row_counts = RowCounts::new(db.clone(), Arc::clone(&pools));
         let front_end = FrontEnd::new(
             Arc::clone(&catalogue),
             Arc::clone(&storage),
+            Arc::new(row_counts),
             &sequences,
-            options.plan_memory_bytes,
+            &options,
         )?;
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(options.planner_threads.max(1))
-            .thread_name("sql")
-            .enable_time()
-            .thread_stack_size(8 << 20)
-            .build()
-            .map_err(|error| {
-                SqlError::new(
-                    sqlstate::OUT_OF_MEMORY,
-                    format!("cannot start threads: {error}"),
-                )
-            })?;
-        let pool = runtime.handle().clone();
         Ok(Self {
             shared: Arc::new(Shared {
-                views: Views::new(db.clone(), pool.clone()),
+                views: Views::new(db.clone(), pools.statements.clone()),
                 row_locks: Arc::new(RowLocks::default()),
                 cache: TextCache::new(options.text_cache_entries),
-                long_statements: Arc::new(Semaphore::new(options.long_statements_max.max(1))),
                 db,
                 options,
                 catalogue,
@@ -80,10 +70,8 @@ impl Engine {
                 counters: Counters::default(),
                 versions: parking_lot::RwLock::default(),
                 changes: watch::Sender::new(0),
-                copied_bytes: Arc::default(),
-                next_statement: AtomicU64::new(1),
-                pool,
-                runtime: Some(runtime),
+                change_number: AtomicU64::new(0),
+                pools,
             }),
         })
     }
@@ -115,11 +103,7 @@ impl Engine {
 
     /// Waits until no statement runs on the second pool, and lets no further one begin.
     pub async fn shutdown(&self) {
-        let all = self.shared.options.long_statements_max.max(1);
-        let permits = u32::try_from(all).unwrap_or(u32::MAX);
-        // Fails only if the semaphore was closed before.
-        let _ = self.shared.long_statements.acquire_many(permits).await;
-        self.shared.long_statements.close();
+        self.shared.pools.close().await;
     }
 }
 

@@ -24,6 +24,7 @@ struct Fields {
     refill: Option<u32>,
     busy_table: Option<u32>,
     is_stale: bool,
+    is_long_program: bool,
     told_after: Option<namiki::Ticket>,
     core: Option<namiki::Error>,
 }
@@ -47,6 +48,7 @@ impl SqlError {
             refill: None,
             busy_table: None,
             is_stale: false,
+            is_long_program: false,
             told_after: None,
             core: None,
         }))
@@ -98,6 +100,19 @@ impl SqlError {
     /// Whether the statement has to be planned again.
     pub(crate) fn is_stale_plan(&self) -> bool {
         self.0.is_stale
+    }
+
+    /// A row program visits more rows than a thread of the server has time for: it is run on the second pool. Never shown to a
+    /// client.
+    pub(crate) fn long_program() -> Self {
+        let mut error = Self::new(sqlstate::INTERNAL_ERROR, "the program visits many rows");
+        error.0.is_long_program = true;
+        error
+    }
+
+    /// Whether the program has to be run on the second pool.
+    pub(crate) fn is_long_program(&self) -> bool {
+        self.0.is_long_program
     }
 
     /// A table has changed since the statement was planned, and the statement cannot be planned again (40001).
@@ -236,6 +251,7 @@ impl SqlError {
             && fields.refill.is_none()
             && fields.busy_table.is_none()
             && !fields.is_stale
+            && !fields.is_long_program
     }
 
     /// The rows that it is about are those of commits that may not be durable: it is told when this one is.

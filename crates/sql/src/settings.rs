@@ -1,8 +1,11 @@
 //! The settings of a connection: SET, SHOW, RESET, and what the protocol reports.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
 
 use crate::error::{SqlError, SqlResult};
+use crate::setting_time::{read_time, write_time};
 use crate::sqlstate;
 use crate::types::TimeZone;
 
@@ -26,6 +29,10 @@ enum Kind {
     OneOf(&'static [&'static str]),
     /// A time zone.
     TimeZone,
+    /// A time, in milliseconds unless it has a unit; zero: no limit.
+    Time,
+    /// The same, without effect here.
+    IgnoredTime,
     /// Accepted, and without effect here.
     Ignored,
 }
@@ -45,6 +52,11 @@ const fn setting(
         is_reported,
     }
 }
+
+/// Longest value of a setting that is a name: it is cut.
+const NAME_BYTES_MAX: usize = 63;
+/// Bytes of the names and values that a session has set.
+const BYTES_MAX: usize = 64 << 10;
 
 static SETTINGS: &[Setting] = &[
     setting(
@@ -179,15 +191,22 @@ static SETTINGS: &[Setting] = &[
         "statement_timeout",
         "statement_timeout",
         "0",
-        Kind::Ignored,
+        Kind::Time,
         false,
     ),
-    setting("lock_timeout", "lock_timeout", "0", Kind::Ignored, false),
+    // Locks of rows are waited for by the second at most, and decide on nothing.
+    setting(
+        "lock_timeout",
+        "lock_timeout",
+        "0",
+        Kind::IgnoredTime,
+        false,
+    ),
     setting(
         "idle_in_transaction_session_timeout",
         "idle_in_transaction_session_timeout",
         "0",
-        Kind::Ignored,
+        Kind::Time,
         false,
     ),
     setting(
@@ -263,27 +282,35 @@ pub(crate) fn default_settings() -> Vec<(&'static str, &'static str)> {
         .collect()
 }
 
+/// Values by name. A transaction shares those from before its beginning until one is set.
+type Values = BTreeMap<String, String>;
+
 /// The values of one connection.
 pub(crate) struct Settings {
-    values: BTreeMap<String, String>,
+    values: Arc<Values>,
     /// What RESET goes back to.
-    startup: BTreeMap<String, String>,
+    startup: Arc<Values>,
     zone: TimeZone,
+    statement_timeout: Option<Duration>,
+    idle_in_transaction_timeout: Option<Duration>,
     changed: Vec<&'static str>,
     /// The values when the transaction began; restored if it is rolled back.
-    before: Option<BTreeMap<String, String>>,
+    before: Option<Arc<Values>>,
     /// What SET LOCAL has replaced: restored at the end.
     local: Vec<(String, Option<String>)>,
 }
 
 impl Settings {
     pub(crate) fn new(user: &str) -> Self {
-        let mut values = BTreeMap::new();
+        let mut values = Values::new();
         values.insert("session_authorization".to_owned(), user.to_owned());
+        let values = Arc::new(values);
         Self {
-            startup: values.clone(),
+            startup: Arc::clone(&values),
             values,
             zone: TimeZone::Utc,
+            statement_timeout: None,
+            idle_in_transaction_timeout: None,
             changed: Vec::new(),
             before: None,
             local: Vec::new(),
@@ -293,6 +320,16 @@ impl Settings {
     /// The time zone.
     pub(crate) fn zone(&self) -> TimeZone {
         self.zone
+    }
+
+    /// The longest time that a statement may take; `None`: any.
+    pub(crate) fn statement_timeout(&self) -> Option<Duration> {
+        self.statement_timeout
+    }
+
+    /// The longest time between two statements of a transaction block; `None`: any.
+    pub(crate) fn idle_in_transaction_timeout(&self) -> Option<Duration> {
+        self.idle_in_transaction_timeout
     }
 
     pub(crate) fn set_startup(&mut self, name: &str, value: &str) -> SqlResult<()> {
@@ -313,7 +350,7 @@ impl Settings {
         if !["user", "database", "replication"].contains(&name) {
             self.set(name, Some(value))?;
         }
-        self.startup = self.values.clone();
+        self.startup = Arc::clone(&self.values);
         self.changed.clear();
         Ok(())
     }
@@ -330,8 +367,11 @@ impl Settings {
                 return Err(unknown(&name));
             }
             match value {
-                Some(value) => self.values.insert(name, value.to_owned()),
-                None => self.values.remove(&name),
+                Some(value) => {
+                    self.check_length(&name, value)?;
+                    Arc::make_mut(&mut self.values).insert(name, value.to_owned())
+                }
+                None => Arc::make_mut(&mut self.values).remove(&name),
             };
             return Ok(());
         };
@@ -343,7 +383,14 @@ impl Settings {
                     format!("parameter \"{}\" cannot be changed", setting.shown),
                 ));
             }
-            (Some(value), Kind::Text | Kind::Ignored) => Some(value.to_owned()),
+            (Some(value), Kind::Text) => {
+                // As PostgreSQL does.
+                Some(value[..value.floor_char_boundary(NAME_BYTES_MAX)].to_owned())
+            }
+            (Some(value), Kind::Ignored) => {
+                self.check_length(&name, value)?;
+                Some(value.to_owned())
+            }
             (Some(value), Kind::OneOf(choices)) => {
                 let known = choices.iter().any(|it| it.eq_ignore_ascii_case(value));
                 if !known {
@@ -353,29 +400,58 @@ impl Settings {
                 // Every choice means the first one.
                 Some(choices[0].to_owned())
             }
+            (Some(value), Kind::Time | Kind::IgnoredTime) => {
+                let time = read_time(value).map_err(|why| match why {
+                    None => invalid(setting, value),
+                    Some(hint) => invalid(setting, value).with_hint(hint),
+                })?;
+                Some(write_time(time))
+            }
             (Some(value), Kind::TimeZone) => {
                 let zone = TimeZone::parse(value).ok_or_else(|| invalid(setting, value))?;
                 Some(zone.name())
             }
         };
         match value {
-            Some(value) => self.values.insert(name, value),
-            None => self.values.remove(&name),
+            Some(value) => Arc::make_mut(&mut self.values).insert(name, value),
+            None => Arc::make_mut(&mut self.values).remove(&name),
         };
         self.note(setting);
         Ok(())
     }
 
+    /// All values together have a limit.
+    fn check_length(&self, name: &str, value: &str) -> SqlResult<()> {
+        let others = self.values.iter().filter(|(other, _)| *other != name);
+        let bytes: usize = others.map(|(name, value)| name.len() + value.len()).sum();
+        if bytes + name.len() + value.len() <= BYTES_MAX {
+            return Ok(());
+        }
+        Err(SqlError::new(
+            sqlstate::PROGRAM_LIMIT_EXCEEDED,
+            format!("the settings of a session have at most {BYTES_MAX} bytes"),
+        ))
+    }
+
     /// Whether a value was set that has no effect here.
     pub(crate) fn is_without_effect(&self, name: &str) -> bool {
         find(name).is_some_and(|setting| {
-            matches!(setting.kind, Kind::Ignored) && self.value(setting) != setting.default
+            matches!(setting.kind, Kind::Ignored | Kind::IgnoredTime)
+                && self.value(setting) != setting.default
         })
     }
 
     fn note(&mut self, setting: &'static Setting) {
         if matches!(setting.kind, Kind::TimeZone) {
             self.zone = TimeZone::parse(&self.value(setting)).unwrap_or(TimeZone::Utc);
+        }
+        if matches!(setting.kind, Kind::Time) {
+            let time = read_time(&self.value(setting)).unwrap_or_default();
+            let longest = (!time.is_zero()).then_some(time);
+            match setting.name {
+                "statement_timeout" => self.statement_timeout = longest,
+                _ => self.idle_in_transaction_timeout = longest,
+            }
         }
         if setting.is_reported && !self.changed.contains(&setting.name) {
             self.changed.push(setting.name);
@@ -390,16 +466,19 @@ impl Settings {
         let name = name.to_ascii_lowercase();
         let before = self.values.get(&name).cloned();
         self.set(&name, value)?;
-        self.local.push((name, before));
+        // The first value is the one that is restored.
+        if !self.local.iter().any(|(local, _)| *local == name) {
+            self.local.push((name, before));
+        }
         Ok(())
     }
 
     /// All settings go back to what they were at the start.
     pub(crate) fn reset_all(&mut self) {
-        self.replace(self.startup.clone());
+        self.replace(Arc::clone(&self.startup));
     }
 
-    fn replace(&mut self, values: BTreeMap<String, String>) {
+    fn replace(&mut self, values: Arc<Values>) {
         let before = std::mem::replace(&mut self.values, values);
         for setting in SETTINGS {
             if before.get(setting.name) != self.values.get(setting.name) {
@@ -410,7 +489,7 @@ impl Settings {
 
     /// A transaction begins.
     pub(crate) fn begin(&mut self) {
-        self.before = Some(self.values.clone());
+        self.before = Some(Arc::clone(&self.values));
         self.local.clear();
     }
 
@@ -423,8 +502,8 @@ impl Settings {
             _ => {
                 for (name, value) in local.into_iter().rev() {
                     match value {
-                        Some(value) => self.values.insert(name.clone(), value),
-                        None => self.values.remove(&name),
+                        Some(value) => Arc::make_mut(&mut self.values).insert(name.clone(), value),
+                        None => Arc::make_mut(&mut self.values).remove(&name),
                     };
                     if let Some(setting) = find(&name) {
                         self.note(setting);
@@ -519,6 +598,54 @@ mod tests {
             settings.show("transaction_isolation").unwrap().1,
             "serializable"
         );
+    }
+
+    #[test]
+    fn long_values_are_cut_or_refused() {
+        let mut settings = Settings::new("me");
+        let long = "ä".repeat(20_000);
+        settings.set("application_name", Some(&long)).unwrap();
+        assert_eq!(settings.show("application_name").unwrap().1, "ä".repeat(31));
+        settings.set("a.b", Some(&long)).unwrap();
+        settings.set("a.b", Some(&long)).unwrap();
+        for name in ["a.c", "search_path"] {
+            let error = settings.set(name, Some(&long)).unwrap_err();
+            assert_eq!(error.sqlstate(), sqlstate::PROGRAM_LIMIT_EXCEEDED);
+        }
+        settings.begin();
+        for number in 0..3 {
+            let value = number.to_string();
+            settings.set_local("a.d", Some(&value)).unwrap();
+        }
+        assert_eq!(settings.local.len(), 1);
+        settings.end(true);
+        assert!(settings.show("a.d").is_err());
+    }
+
+    #[test]
+    fn time_limits_are_set_and_restored() {
+        let mut settings = Settings::new("me");
+        assert_eq!(settings.statement_timeout(), None);
+        settings.set("statement_timeout", Some("1500")).unwrap();
+        assert_eq!(
+            settings.statement_timeout(),
+            Some(Duration::from_millis(1500))
+        );
+        settings.begin();
+        settings
+            .set_local("statement_timeout", Some("2min"))
+            .unwrap();
+        assert_eq!(settings.show("statement_timeout").unwrap().1, "2min");
+        assert_eq!(settings.statement_timeout(), Some(Duration::from_secs(120)));
+        settings.end(true);
+        assert_eq!(settings.show("statement_timeout").unwrap().1, "1500ms");
+        settings.set("statement_timeout", None).unwrap();
+        assert_eq!(settings.statement_timeout(), None);
+        let error = settings.set("lock_timeout", Some("5 parsecs")).unwrap_err();
+        assert_eq!(error.sqlstate(), sqlstate::INVALID_PARAMETER_VALUE);
+        settings.set("lock_timeout", Some("5s")).unwrap();
+        assert!(settings.is_without_effect("lock_timeout"));
+        assert!(!settings.is_without_effect("statement_timeout"));
     }
 
     #[test]

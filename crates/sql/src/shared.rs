@@ -2,17 +2,18 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use namiki::{Database, Ticket};
 use parking_lot::RwLock;
-use tokio::runtime::{Handle, Runtime};
-use tokio::sync::{Semaphore, watch};
+use tokio::runtime::Handle;
+use tokio::sync::watch;
 
 use crate::catalogue::{Catalogue, Sequences};
 use crate::ddl::{Effects, remove_marker};
 use crate::error::{SqlError, SqlResult};
 use crate::front_end::FrontEnd;
+use crate::pools::Pools;
 use crate::row_locks::RowLocks;
 use crate::sqlstate;
 use crate::stats::Counters;
@@ -24,8 +25,11 @@ use crate::views::Views;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct EngineOptions {
-    /// Threads of the second pool: planning, and statements that are no row programs. Default: 2.
+    /// Threads that plan texts. They do nothing else, so that planning waits for no long statement. With two or more, one of
+    /// them is kept from long texts. Default: 2.
     pub planner_threads: usize,
+    /// Threads of the second pool: statements that are no row programs. Default: 2.
+    pub statement_threads: usize,
     /// Statements that run on the second pool at once; others wait. Default: 64.
     pub long_statements_max: usize,
     /// Texts with a kept plan, at most. Default: 4096.
@@ -34,8 +38,13 @@ pub struct EngineOptions {
     pub result_bytes_max: usize,
     /// Rows that a transaction may read. Default: 1,000,000.
     pub scan_rows_max: usize,
+    /// Bytes of keys and rows that a transaction may write. While it runs and commits, it takes up to four times as much
+    /// memory. Default: 256 MiB.
+    pub written_bytes_max: usize,
     /// Bytes that the plans of all statements may take together. Default: 1 GiB.
     pub plan_memory_bytes: usize,
+    /// Bytes of temporary files that the plans of all statements may write together. Default: 4 GiB.
+    pub plan_file_bytes: u64,
     /// Whether the server flushes a connection's log stream whenever its runtime parks (`Database::flush_stream`).
     /// Otherwise the log's own thread does. Default: false.
     pub flushed_by_caller: bool,
@@ -45,11 +54,14 @@ impl Default for EngineOptions {
     fn default() -> Self {
         Self {
             planner_threads: 2,
+            statement_threads: 2,
             long_statements_max: 64,
             text_cache_entries: 4096,
             result_bytes_max: 64 << 20,
             scan_rows_max: 1_000_000,
+            written_bytes_max: 256 << 20,
             plan_memory_bytes: 1 << 30,
+            plan_file_bytes: 4 << 30,
             flushed_by_caller: false,
         }
     }
@@ -67,24 +79,19 @@ pub(crate) struct Shared {
     pub(crate) views: Views,
     pub(crate) row_locks: Arc<RowLocks>,
     pub(crate) counters: Counters,
-    /// Permits of statements on the second pool.
-    pub(crate) long_statements: Arc<Semaphore>,
     /// Versions of the tables that were changed since the opening; `None`: dropped. See [`is_outdated`](Self::is_outdated).
     pub(crate) versions: RwLock<HashMap<u32, Option<u64>>>,
     /// The number of changes of the catalogue: statements that wait for one watch it.
     pub(crate) changes: watch::Sender<u64>,
-    /// Bytes of lines of COPY whose end has not come.
-    pub(crate) copied_bytes: Arc<AtomicUsize>,
-    /// Numbers of statements, for cancellations.
-    pub(crate) next_statement: AtomicU64,
-    pub(crate) pool: Handle,
-    pub(crate) runtime: Option<Runtime>,
+    /// The same number.
+    pub(crate) change_number: AtomicU64,
+    pub(crate) pools: Arc<Pools>,
 }
 
 impl Shared {
     /// The second pool.
     pub(crate) fn pool(&self) -> &Handle {
-        &self.pool
+        &self.pools.statements
     }
 
     /// Runs this where it may block.
@@ -95,22 +102,8 @@ impl Shared {
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> SqlResult<T> {
-        let done = self.pool.spawn_blocking(work).await;
-        done.map_err(|error| {
-            SqlError::new(
-                sqlstate::INTERNAL_ERROR,
-                format!("a task has failed: {error}"),
-            )
-        })
-    }
-
-    /// A permit to run a statement on the second pool.
-    ///
-    /// # Errors
-    /// 57P01 while the engine is shut down.
-    pub(crate) async fn long_statement(&self) -> SqlResult<tokio::sync::OwnedSemaphorePermit> {
-        let permit = Arc::clone(&self.long_statements).acquire_owned().await;
-        permit.map_err(|_| SqlError::new(sqlstate::ADMIN_SHUTDOWN, "the server is shutting down"))
+        let done = self.pool().spawn_blocking(work).await;
+        done.map_err(|error| failed_task(&error))
     }
 
     /// A transaction that has changed the catalogue is durable.
@@ -119,7 +112,7 @@ impl Shared {
             self.sequences.forget(*id);
         }
         self.versions.write().extend(effects.versions);
-        self.changes.send_modify(|changes| *changes += 1);
+        self.note_change();
         self.remove_later([effects.obsolete, effects.given_up].concat());
     }
 
@@ -127,11 +120,22 @@ impl Shared {
     /// what is named.
     pub(crate) fn committed_once_durable(self: &Arc<Self>, ticket: Ticket, effects: Effects) {
         let shared = Arc::clone(self);
-        self.pool.spawn(async move {
+        self.pool().spawn(async move {
             if shared.db.acknowledged(ticket).await.is_ok() {
                 shared.committed(effects);
             }
         });
+    }
+
+    /// Says that the catalogue has changed, or a marker was removed.
+    fn note_change(&self) {
+        self.change_number.fetch_add(1, Ordering::Release);
+        self.changes.send_modify(|changes| *changes += 1);
+    }
+
+    /// The number of changes so far. Cheaper than a look at `changes`, whose readers share a lock.
+    pub(crate) fn change_number(&self) -> u64 {
+        self.change_number.load(Ordering::Acquire)
     }
 
     /// Whether a plan was made for tables as they are no more. Only a hint, which keeps a transaction from reading rows of
@@ -150,12 +154,12 @@ impl Shared {
     pub(crate) fn rolled_back(self: &Arc<Self>, effects: Effects) {
         if !effects.marked.is_empty() {
             let (shared, marked) = (Arc::clone(self), effects.marked);
-            self.pool.spawn_blocking(move || {
+            self.pool().spawn_blocking(move || {
                 for id in marked {
                     // What cannot be removed now is at the next opening.
                     let _ = remove_marker(&shared.db, &shared.catalogue, id);
                 }
-                shared.changes.send_modify(|changes| *changes += 1);
+                shared.note_change();
             });
         }
         for id in effects.own_sequences.keys() {
@@ -171,25 +175,19 @@ impl Shared {
             return;
         }
         let shared = Arc::clone(self);
-        self.pool.spawn_blocking(move || {
+        self.pool().spawn_blocking(move || {
             for number in numbers {
                 // As above.
                 let _ = shared.storage.remove(number);
             }
         });
     }
-
-    /// The number of the next statement.
-    pub(crate) fn statement_number(&self) -> u64 {
-        self.next_statement.fetch_add(1, Ordering::Relaxed)
-    }
 }
 
-impl Drop for Shared {
-    fn drop(&mut self) {
-        if let Some(runtime) = self.runtime.take() {
-            // The last handle may be dropped in a task, which must not wait for threads.
-            runtime.shutdown_background();
-        }
-    }
+/// The error of a task that has panicked, or was stopped with its pool.
+pub(crate) fn failed_task(error: &tokio::task::JoinError) -> SqlError {
+    SqlError::new(
+        sqlstate::INTERNAL_ERROR,
+        format!("a task has failed: {error}"),
+    )
 }

@@ -9,6 +9,7 @@ mod damaged_files;
 mod epoch_commit_durability;
 mod failing_disks;
 mod full_disks;
+mod late_changes;
 mod links_and_fifos;
 mod loaded_tables;
 mod log_start_failures;

@@ -269,7 +269,9 @@ fn take_into_memory(db: &Database, column_type: ColumnType, nullable: bool) {
         ColumnType::U64 => drop(db.table::<u64, [u8]>("t").unwrap()),
         ColumnType::Date => drop(db.table::<i32, [u8]>("t").unwrap()),
         ColumnType::Text => drop(db.table::<str, [u8]>("t").unwrap()),
-        ColumnType::Bytes => drop(db.table::<[u8], [u8]>("t").unwrap()),
+        ColumnType::Bytes | ColumnType::F64 | ColumnType::LongDecimal { .. } => {
+            drop(db.table::<[u8], [u8]>("t").unwrap());
+        }
     }
 }
 

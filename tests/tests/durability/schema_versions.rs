@@ -3,6 +3,7 @@
 
 use std::io::ErrorKind;
 use std::sync::Arc;
+use std::time::Duration;
 
 use namiki::{ByteTable, Database, Error, UntypedTable};
 use namiki_platform::disk::sim::Loss;
@@ -90,6 +91,44 @@ fn versions_stay_over_openings_clears_and_renames() {
     let db = open(&disk);
     let table = db.untyped_table("renamed").unwrap().unwrap();
     assert_eq!(versions(&db, &table), all);
+}
+
+/// A backup has the versions that its rows name, whenever it is taken.
+#[test]
+fn a_backup_has_the_versions_of_its_rows() {
+    let disk = SimDisk::new();
+    let db = open(&disk);
+    let table = db.create_untyped_table(&new_table("rows")).unwrap();
+    std::thread::scope(|scope| {
+        let adder = scope.spawn(|| {
+            for number in 1..=60_u32 {
+                let added = db.add_schema_version(&table, b"version");
+                assert_eq!(added.unwrap(), number);
+                let row = number.to_le_bytes();
+                db.transact(|tx| tx.put_row(&table, b"row", &row)).unwrap();
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        });
+        let mut backups = 0;
+        while backups == 0 || !adder.is_finished() {
+            let dir = format!("/backup-{backups}");
+            backups += 1;
+            db.backup(&dir).unwrap();
+            let disk: Arc<dyn Disk> = Arc::new(disk.clone());
+            let copy = Database::builder().disk(disk).open(dir).unwrap();
+            let table = copy.untyped_table("rows").unwrap().unwrap();
+            let row = copy.transact(|tx| Ok(tx.row(&table, b"row")?.map(<[u8]>::to_vec)));
+            let versions = versions(&copy, &table).len();
+            if let Some(row) = row.unwrap() {
+                let named = u32::from_le_bytes(row.try_into().unwrap());
+                assert!(
+                    versions > named as usize,
+                    "{versions} versions, row of {named}"
+                );
+            }
+        }
+        adder.join().unwrap();
+    });
 }
 
 #[test]

@@ -5,12 +5,14 @@ use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
+use namiki::faults::NoGapLocks;
 use namiki::{
     ByteTable, ConcurrencyControl, Conflict, Database, Direction, Error, ProtocolSpec, RowScan,
-    ScanRange, Session, UntypedTable,
+    ScanRange, Session, Transaction, UntypedTable, WaitPolicy,
 };
 use namiki_platform::disk::SimDisk;
 use namiki_platform::seeded_random::Random;
+use namiki_tests::on_another_thread::on_another_thread;
 use namiki_tests::tested_specs::{optimistic, with_and_without_log};
 
 fn open(spec: ProtocolSpec) -> (Database, ByteTable) {
@@ -259,6 +261,94 @@ fn a_key_between_two_parts_is_a_phantom() {
             Err(Error::Conflict(Conflict::Phantom | Conflict::ReadChanged))
         );
         assert!(is_phantom, "{spec}: {failed:?}");
+    }
+}
+
+/// Where reads are locked, so is the gap between two parts.
+#[test]
+fn a_key_between_two_locked_parts_has_to_wait() {
+    for spec in ["S2PL(EPOCH)+PWAL(16)", "S2PL(NLR)+NOLOG"] {
+        let builder = Database::builder().disk(Arc::new(SimDisk::new()));
+        let builder = builder.spec(spec.parse().unwrap());
+        let db = builder.wait_policy(WaitPolicy::NoWait).open("/db").unwrap();
+        let table = table(&db);
+        let mut session = db.session().unwrap();
+        for (faulty, direction) in [
+            (false, Direction::Forward),
+            (false, Direction::Backward),
+            (true, Direction::Forward),
+        ] {
+            db.transact(|tx| {
+                tx.put_row(&table, b"a", b"")?;
+                tx.put_row(&table, b"c", b"")?;
+                tx.delete_row(&table, b"b").map(drop)
+            })
+            .unwrap();
+            let body = |tx: &mut Transaction| {
+                let mut scan = RowScan::new(ScanRange {
+                    direction,
+                    ..ScanRange::all()
+                });
+                let mut count = 0;
+                while !scan.is_finished() {
+                    tx.resume_scan(&table, &mut scan, |_, _| {
+                        count += 1;
+                        ControlFlow::Break(())
+                    })?;
+                }
+                assert_eq!(count, 2);
+                let inserted = on_another_thread(|| {
+                    let mut other = db.session().unwrap();
+                    let inserted = other.try_transact_async(|tx| tx.put_row(&table, b"b", b""));
+                    inserted.map(drop)
+                });
+                let is_locked = matches!(inserted, Err(Error::Conflict(_)));
+                assert_ne!(is_locked, faulty, "{spec}: {inserted:?}");
+                Ok(())
+            };
+            let done = match faulty {
+                true => session.try_faulty::<NoGapLocks, _>(body),
+                false => session.try_transact_async(body),
+            };
+            done.unwrap();
+        }
+    }
+}
+
+/// As a client does that deletes each row which its cursor has shown.
+#[test]
+fn a_scan_goes_on_after_its_last_key_is_deleted() {
+    for spec in with_and_without_log() {
+        for direction in [Direction::Forward, Direction::Backward] {
+            let (db, table) = open(spec);
+            let mut all = [b"a", b"b", b"c", b"d"];
+            db.transact(|tx| (all.iter()).try_for_each(|key| tx.put_row(&table, *key, b"")))
+                .unwrap();
+            if direction == Direction::Backward {
+                all.reverse();
+            }
+            let range = ScanRange {
+                direction,
+                ..ScanRange::all()
+            };
+            let mut scan = RowScan::new(range);
+            // The first two in one transaction, the others in another one.
+            for half in all.chunks(2) {
+                db.transact(|tx| {
+                    for key in half {
+                        let mut shown = Vec::new();
+                        tx.resume_scan(&table, &mut scan, part(&mut shown, 1))?;
+                        assert_eq!(shown, [(key.to_vec(), Vec::new())], "{spec}");
+                        assert!(tx.delete_row(&table, *key)?);
+                    }
+                    Ok(())
+                })
+                .unwrap();
+            }
+            let rest = db
+                .transact(|tx| tx.resume_scan(&table, &mut scan.clone(), part(&mut Vec::new(), 1)));
+            assert_eq!(rest.unwrap(), None);
+        }
     }
 }
 

@@ -1,85 +1,23 @@
 //! Changes that the commit makes: they do not conflict with each other, need their row, and are exact.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::num::NonZeroU16;
-use std::sync::Arc;
 use std::time::Duration;
 
 use namiki::faults::NoPresenceCheck;
 use namiki::{
-    ByteTable, ChangeRefused, ConcurrencyControl, Database, Error, LockRelease, ProtocolSpec,
-    Transaction, UntypedTable,
+    ByteTable, ConcurrencyControl, Database, Error, LockRelease, ProtocolSpec, Transaction,
 };
-use namiki_platform::disk::{Disk, SimDisk};
+use namiki_platform::disk::SimDisk;
 use namiki_platform::seeded_random::Random;
 use namiki_tests::on_another_thread::on_another_thread;
+use namiki_tests::row_changes::{change, double, get, number, open, put, value};
 use namiki_tests::tested_specs::{optimistic, with_and_without_log};
-
-/// The code of an overflow.
-const OVERFLOW: u32 = 22003;
-
-fn number(bytes: &[u8]) -> Result<i64, ChangeRefused> {
-    bytes
-        .try_into()
-        .map(i64::from_le_bytes)
-        .map_err(|_| ChangeRefused(1))
-}
-
-fn add(row: &[u8], amount: &[u8], into: &mut Vec<u8>) -> Result<(), ChangeRefused> {
-    let sum = number(row)?.checked_add(number(amount)?);
-    into.extend(sum.ok_or(ChangeRefused(OVERFLOW))?.to_le_bytes());
-    Ok(())
-}
-
-fn double(row: &[u8], _: &[u8], into: &mut Vec<u8>) -> Result<(), ChangeRefused> {
-    let product = number(row)?.checked_mul(2);
-    into.extend(product.ok_or(ChangeRefused(OVERFLOW))?.to_le_bytes());
-    Ok(())
-}
-
-fn open(spec: ProtocolSpec, disk: &SimDisk, group_wait_max: Duration) -> (Database, ByteTable) {
-    let disk: Arc<dyn Disk> = Arc::new(disk.clone());
-    let db = Database::builder()
-        .spec(spec)
-        .streams(NonZeroU16::new(2).unwrap())
-        .group_wait_max(group_wait_max)
-        .disk(disk)
-        .open("/db")
-        .unwrap();
-    let table = db
-        .create_untyped_table(&UntypedTable {
-            name: "numbers",
-            key_type: "key",
-            value_type: "number",
-            ..UntypedTable::default()
-        })
-        .unwrap();
-    (db, table)
-}
 
 fn each_spec(check: impl Fn(&Database, &ByteTable)) {
     for spec in with_and_without_log() {
         let (db, table) = open(spec, &SimDisk::new(), Duration::from_millis(1));
         check(&db, &table);
     }
-}
-
-fn put(tx: &mut Transaction, table: &ByteTable, key: &[u8], number: i64) -> Result<(), Error> {
-    tx.put_row(table, key, &number.to_le_bytes())
-}
-
-/// `key = key + amount`
-fn change(tx: &mut Transaction, table: &ByteTable, key: &[u8], amount: i64) -> Result<bool, Error> {
-    tx.change_later(table, key, add, &amount.to_le_bytes())
-}
-
-fn get(tx: &mut Transaction, table: &ByteTable, key: &[u8]) -> Result<Option<i64>, Error> {
-    let row = tx.row(table, key)?;
-    Ok(row.map(|row| number(row).unwrap()))
-}
-
-fn value(db: &Database, table: &ByteTable, key: &[u8]) -> Option<i64> {
-    db.transact(|tx| get(tx, table, key)).unwrap()
 }
 
 /// Another transaction deletes the key.
@@ -286,34 +224,6 @@ fn a_transaction_sees_its_own_late_changes() {
     });
 }
 
-#[test]
-fn a_refused_change_leaves_everything_as_it_was() {
-    each_spec(|db, table| {
-        db.transact(|tx| {
-            put(tx, table, b"a", i64::MAX)?;
-            put(tx, table, b"b", 1)
-        })
-        .unwrap();
-        let refused = db.transact(|tx| {
-            put(tx, table, b"b", 2)?;
-            change(tx, table, b"a", 1)
-        });
-        let is_overflow = |error: &Error| matches!(error, Error::ChangeRefused { table, code: OVERFLOW } if table == "numbers");
-        assert!(refused.as_ref().is_err_and(is_overflow), "{refused:?}");
-        assert_eq!(value(db, table, b"b"), Some(1));
-        // On a row of its own, the call fails, and the transaction continues.
-        db.transact(|tx| {
-            put(tx, table, b"c", i64::MAX)?;
-            let refused = change(tx, table, b"c", 1);
-            assert!(refused.as_ref().is_err_and(is_overflow), "{refused:?}");
-            put(tx, table, b"b", 3)
-        })
-        .unwrap();
-        assert_eq!(value(db, table, b"b"), Some(3));
-        assert_eq!(value(db, table, b"c"), Some(i64::MAX));
-    });
-}
-
 /// Rows appear and vanish while others send them money: none is lost, and none made.
 #[test]
 fn money_moves_between_rows_that_come_and_go() {
@@ -419,19 +329,4 @@ fn the_presence_of_a_hot_row_is_durable() {
     assert!(!db.is_acknowledged(&written) && !db.is_acknowledged(&ticket));
     db.wait(&ticket).unwrap();
     assert!(db.is_acknowledged(&written));
-}
-
-#[test]
-fn late_changes_come_back_after_a_crash() {
-    for spec in ProtocolSpec::tested() {
-        let disk = SimDisk::new();
-        let (db, table) = open(spec, &disk, Duration::from_millis(1));
-        db.transact(|tx| put(tx, &table, b"a", 1)).unwrap();
-        for _ in 0..20 {
-            db.transact(|tx| change(tx, &table, b"a", 1)).unwrap();
-        }
-        drop((db, table));
-        let (db, table) = open(spec, &disk, Duration::from_millis(1));
-        assert_eq!(value(&db, &table, b"a"), Some(21), "{spec}");
-    }
 }

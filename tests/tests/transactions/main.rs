@@ -15,6 +15,7 @@ mod integrity_constraints;
 mod late_changes;
 mod logged_reads;
 mod nested_transactions;
+mod refused_changes;
 mod statement_ends;
 mod table_creation;
 mod transaction_bodies;

@@ -17,11 +17,13 @@ import psycopg
 
 import sqllogic
 from allowed import allowed
-from random_statements import OIDS, Maker
+from random_statements import OIDS, Maker, Statement
 
 # New tables after this number of statements.
 STATEMENTS_OF_TABLES = 100
-# Binary and text: the numbers of floating point, whose sums depend on the order of rows.
+# How many of these are transactions of several statements.
+BLOCKS = 0.05
+# Numbers of floating point: their sums depend on the order of rows.
 FLOATS = (700, 701)
 
 
@@ -46,6 +48,12 @@ class Server:
             raise SystemExit(f"{self.name}: {text}: {result.error_message.decode()}")
 
 
+def normal(value, of):
+    if value is not None and of in FLOATS:
+        return f"{float(value):.10g}" if of == 701 else f"{float(value):.5g}"
+    return value
+
+
 class Answer:
     def __init__(self, result):
         sqlstate = result.error_field(67)
@@ -55,6 +63,7 @@ class Answer:
             self.sqlstate, self.message = "08000", result.error_message.decode()
         self.tag = (result.command_status or b"").decode()
         self.types = [result.ftype(column) for column in range(result.nfields)]
+        self.names = [result.fname(column).decode() for column in range(result.nfields)]
         self.rows = [
             tuple(self.value(result, row, column) for column in range(result.nfields)) for row in range(result.ntuples)
         ]
@@ -63,7 +72,7 @@ class Answer:
         value = result.get_value(row, column)
         return None if value is None else value.decode()
 
-    def normal_rows(self, is_ordered):
+    def normal_rows(self, is_ordered, normal=normal):
         rows = [tuple(normal(value, of) for value, of in zip(row, self.types)) for row in self.rows]
         return rows if is_ordered else sorted(rows, key=lambda row: [(value is not None, value or "") for value in row])
 
@@ -71,13 +80,7 @@ class Answer:
         if self.sqlstate:
             return f"{self.sqlstate} {self.message}"
         rows = "".join(f"\n    {row}" for row in self.rows[:20])
-        return f"{self.tag}, types {self.types}{rows}"
-
-
-def normal(value, of):
-    if value is not None and of in FLOATS:
-        return f"{float(value):.10g}" if of == 701 else f"{float(value):.5g}"
-    return value
+        return f"{self.tag}, types {self.types}, names {self.names}{rows}"
 
 
 def differ(ours, theirs, statement):
@@ -88,6 +91,8 @@ def differ(ours, theirs, statement):
         return "tags"
     if ours.types != theirs.types:
         return "types"
+    if ours.names != theirs.names:
+        return "names"
     if ours.normal_rows(statement.is_ordered) != theirs.normal_rows(statement.is_ordered):
         return "rows"
     return ""
@@ -139,6 +144,37 @@ class Comparison:
         if statement.changes:
             for table in self.tables_of(statement):
                 self.fill(table, self.rows_of([table])[table.name])
+
+    def block(self, statements, end):
+        """Runs a transaction. A difference is shown with all that came before it."""
+        ran = []
+        for statement in [Statement("BEGIN"), *statements, Statement(end)]:
+            theirs, ours = self.postgresql.run(statement), self.namiki.run(statement)
+            ran.append(statement)
+            what = differ(ours, theirs, statement)
+            if not what:
+                self.equal += 1
+                self.equal_errors += bool(ours.sqlstate)
+                continue
+            reason = allowed(what, ours, theirs, statement)
+            self.postgresql.run(Statement("ROLLBACK"))
+            self.namiki.run(Statement("ROLLBACK"))
+            if reason:
+                self.allowed[reason] += 1
+            else:
+                text = [f"\n-- {what} differ in a transaction"]
+                for table in self.maker.tables:
+                    text += [line + ";" for line in self.of_rows(table, self.rows_of([table])[table.name])]
+                for part in ran:
+                    text.append(f"{part.text};" + (f" -- {part.parameters}" if part.parameters else ""))
+                text.append(f"-- PostgreSQL: {theirs.shown()}\n-- Namiki:     {ours.shown()}")
+                self.found.append((what, ours.message))
+                print("\n".join(text), flush=True)
+            break
+        else:
+            return
+        for table in self.maker.tables:
+            self.fill(table, self.rows_of([table])[table.name])
 
     def tables_of(self, statement):
         return [table for table in self.maker.tables if re.search(rf"\b{table.name}\b", statement.text)]
@@ -213,7 +249,11 @@ class Comparison:
         while self.equal < statements:
             self.new_tables()
             for _ in range(STATEMENTS_OF_TABLES):
-                self.step(self.maker.statement())
+                if self.maker.random.random() < BLOCKS:
+                    parts = [self.maker.statement() for _ in range(self.maker.random.randint(1, 5))]
+                    self.block(parts, self.maker.random.choice(["COMMIT", "ROLLBACK"]))
+                else:
+                    self.step(self.maker.statement())
                 if len(self.found) >= most:
                     return
 

@@ -111,7 +111,8 @@ impl Session {
 
     /// Commits the transaction that was begun, and ends when it is sure to be ordered. It is
     /// durable, and may be reported as done, only when its ticket is
-    /// [acknowledged](crate::Database::acknowledged). Whatever the result, the transaction has ended.
+    /// [acknowledged](crate::Database::acknowledged). Whatever the result, the transaction has ended
+    /// (but for [`Error::NestedTransaction`], with which nothing has begun to end).
     ///
     /// Waits for the transaction with commit priority, if there is one, and after 64 conflicts in a
     /// row for priority of its own, as [`Database::transact`](crate::Database::transact) does; none
@@ -188,6 +189,10 @@ impl Session {
                 Ok(done) => return Ok(done),
                 Err(ended) => confirmed(&engine, ended).await,
             };
+            if matches!(failure, Failure::Unloaded(_)) || failure.is_for_want_of_room() {
+                // All other commits would wait for as long as this one does.
+                session.transaction_mut().release_priority();
+            }
             if let Failure::Unloaded(raw_table) = failure {
                 Loaded(&raw_table).await?;
                 continue;
@@ -221,7 +226,7 @@ impl Session {
             PriorityRequest::None
         };
         transaction.retry_state().run_in_task(false);
-        transaction.free_large_buffers();
+        transaction.free_buffers_while_idle();
         self.held.priority = priority;
     }
 }

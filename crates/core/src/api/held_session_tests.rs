@@ -1,5 +1,6 @@
 //! Tests of held transactions. They inspect the priority token and the locks of records.
 
+use std::cell::Cell;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -11,9 +12,12 @@ use crate::api::database::Database;
 use crate::api::session::Session;
 use crate::api::table::Table;
 use crate::api::task_waits::tests::Calls;
+use crate::commit::late_changes::ChangeRefused;
 use crate::concurrency::cc::{CcProtocol, Silo};
 use crate::concurrency::contention::policy::PRIORITY_AFTER;
 use crate::error::Error;
+use crate::storage::free_large_buffers::LARGE_WHILE_IDLE_BYTES;
+use crate::tables::untyped::UntypedTable;
 
 fn open(disk: &SimDisk, group_wait_max: Duration) -> (Database, Table<u64, u64>) {
     let db = Database::builder()
@@ -234,4 +238,167 @@ fn the_callers_flush_wakes_its_tasks() {
     assert!(db.is_acknowledged(&ticket));
     // Nothing is pending now.
     db.flush_stream(session.worker()).unwrap();
+}
+
+/// The caller's flush may not come: the log's own thread is the last resort, and without that the poll.
+#[test]
+fn a_commit_that_nobody_flushes_is_flushed() {
+    for group_wait_max in [Duration::from_millis(20), Duration::MAX] {
+        let (db, table) = open(&SimDisk::new(), group_wait_max);
+        let calls = Arc::new(Calls::default());
+        let waker = Arc::clone(&calls).into();
+        let context = &mut Context::from_waker(&waker);
+        let mut session = db.session().unwrap();
+        session.begin().unwrap();
+        session.statement(|tx| tx.put(&table, &1, &7)).unwrap();
+        let Poll::Ready(Ok(ticket)) = pin!(session.commit()).poll(context) else {
+            panic!("it has nothing to wait for");
+        };
+        let mut acknowledged = pin!(db.acknowledged(ticket).flushed_by_caller());
+        while let Poll::Pending = acknowledged.as_mut().poll(context) {
+            assert_ne!(group_wait_max, Duration::MAX, "nothing would wake it");
+            calls.wait();
+        }
+        assert!(db.is_acknowledged(&ticket));
+    }
+}
+
+/// All other commits wait for the holder of the token: it does not wait for a table.
+#[test]
+fn priority_is_released_while_a_table_is_loaded() {
+    let (db, table) = open(&SimDisk::new(), Duration::from_millis(1));
+    let loading = db.table::<u64, u64>("loading").unwrap();
+    let load_state = &loading.raw_table().load_state;
+    load_state.begin(&Arc::default(), 0);
+    let token = &db.shared.engine.priority;
+    let calls = Arc::new(Calls::default());
+    let waker = Arc::clone(&calls).into();
+    let context = &mut Context::from_waker(&waker);
+    let mut session = db.session().unwrap();
+    let mut other = db.session().unwrap();
+    let attempts = Cell::new(0);
+    let had_priority = Cell::new(false);
+    let mut done = pin!(session.run(|tx| {
+        attempts.set(attempts.get() + 1);
+        if attempts.get() > PRIORITY_AFTER {
+            had_priority.set(had_priority.get() || token.is_taken());
+            return tx.get(&loading, &1);
+        }
+        let value = tx.get(&table, &1)?;
+        std::thread::scope(|scope| {
+            let changed = scope.spawn(|| {
+                let changed = other.try_transact_async(|tx| tx.update(&table, &1, |n| n + 1));
+                changed.map(drop)
+            });
+            changed.join().unwrap()
+        })?;
+        tx.put(&table, &2, &1)?;
+        Ok::<_, Error>(value)
+    }));
+    let ended = loop {
+        if let Poll::Ready(ended) = done.as_mut().poll(context) {
+            break ended;
+        }
+        assert!(!token.is_taken(), "it waits, and has the token");
+        if attempts.get() > PRIORITY_AFTER {
+            load_state.end(Ok(()));
+        }
+        calls.wait();
+    };
+    assert_eq!(ended.unwrap().0, None);
+    assert!(had_priority.get() && !token.is_taken());
+}
+
+/// A thread that commits yields to the holder of the token; a task waits before, and not in a commit.
+#[test]
+fn a_session_runs_in_a_task_only_while_it_holds_a_transaction() {
+    let (db, table) = open(&SimDisk::new(), Duration::from_millis(1));
+    let mut session = db.session().unwrap();
+    session.begin().unwrap();
+    add(&mut session, &table, 1).unwrap();
+    assert!(session.transaction_mut().retry_state().is_in_task());
+    session.transact(|tx| tx.put(&table, &2, &5)).unwrap();
+    assert!(!session.is_running() && !session.transaction_mut().retry_state().is_in_task());
+    session.begin().unwrap();
+    let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        session.statement(|_| -> Result<(), Error> { panic!("in a statement") })
+    }));
+    assert!(panicked.is_err() && !session.transaction_mut().retry_state().is_in_task());
+    let all = db.transact(|tx| tx.scan(&table, ..)).unwrap();
+    assert_eq!(all, [(1, 0), (2, 5), (3, 0)]);
+}
+
+fn append(row: &[u8], argument: &[u8], into: &mut Vec<u8>) -> Result<(), ChangeRefused> {
+    into.extend([row, argument].concat());
+    Ok(())
+}
+
+/// The holder of a hot row's lock may have lost its processor. That the row is there is seen without the lock.
+#[test]
+fn a_late_change_of_a_locked_row_does_not_wait() {
+    let (db, _) = open(&SimDisk::new(), Duration::from_millis(1));
+    let new = UntypedTable {
+        name: "rows",
+        key_type: "key",
+        value_type: "row",
+        ..UntypedTable::default()
+    };
+    let rows = db.create_untyped_table(&new).unwrap();
+    let mut session = db.session().unwrap();
+    session.begin().unwrap();
+    let record = session.statement(|tx| {
+        tx.put_row(&rows, b"hot", b"a")?;
+        tx.resolve_writes()?;
+        Ok::<_, Error>(tx.written_records()[0])
+    });
+    let record = record.unwrap();
+    let waker = Arc::new(Calls::default()).into();
+    let context = &mut Context::from_waker(&waker);
+    assert!(pin!(session.commit()).poll(context).is_ready());
+    let before = Silo::try_lock(record).unwrap();
+    session.begin().unwrap();
+    for argument in [b"b", b"c"] {
+        let changed = session.statement(|tx| tx.change_later(&rows, b"hot", append, argument));
+        assert!(changed.unwrap());
+    }
+    Silo::unlock(record, before);
+    let committed = pin!(session.commit()).poll(context);
+    assert!(matches!(committed, Poll::Ready(Ok(_))), "{committed:?}");
+    let row = db.transact(|tx| Ok(tx.row(&rows, b"hot")?.map(<[u8]>::to_vec)));
+    assert_eq!(row.unwrap().as_deref(), Some(&b"abc"[..]));
+}
+
+/// A server has a session for each client, and most of them are idle.
+#[test]
+fn an_idle_session_keeps_no_large_buffers() {
+    let (db, table) = open(&SimDisk::new(), Duration::from_millis(1));
+    let waker = Arc::new(Calls::default()).into();
+    let context = &mut Context::from_waker(&waker);
+    let mut session = db.session().unwrap();
+    let long = db.table::<u64, Vec<u8>>("long").unwrap();
+    for rolls_back in [false, true] {
+        session.begin().unwrap();
+        session
+            .statement(|tx| {
+                for key in 0..1_000 {
+                    tx.get(&table, &(key + 10))?;
+                    tx.put(&table, &(key + 10), &key)?;
+                    let savepoint = tx.savepoint();
+                    tx.put(&table, &key, &key)?;
+                    tx.rollback_to(&savepoint)?;
+                }
+                tx.put(&long, &1, &vec![7; 100_000])?;
+                tx.get(&long, &1).map(drop)
+            })
+            .unwrap();
+        assert!(session.transaction().kept_buffers_reach(1 << 14));
+        if rolls_back {
+            session.rollback();
+        } else {
+            assert!(pin!(session.commit()).poll(context).is_ready());
+        }
+        let most = LARGE_WHILE_IDLE_BYTES;
+        assert!(!session.transaction().kept_buffers_reach(most));
+    }
+    assert!(size_of::<Session>() < 4 << 10);
 }

@@ -284,6 +284,9 @@ impl Session {
         body: impl FnOnce(&mut Transaction) -> Result<T, E>,
         conflict_in: impl FnOnce(&E) -> Option<Conflict>,
     ) -> Result<(T, Ticket), Ended<E>> {
+        if self.held.is_running {
+            self.rollback();
+        }
         self.count_attempt();
         self.held = HeldTransaction::default();
         let running = Running(&mut self.transaction);
@@ -545,6 +548,7 @@ impl Drop for Running<'_> {
     fn drop(&mut self) {
         self.0.end();
         self.0.start_afresh();
+        self.0.retry_state().run_in_task(false);
         self.0.free_large_buffers();
     }
 }

@@ -28,7 +28,7 @@ use crate::concurrency::lock::LockWaitList;
 use crate::error::{Conflict, Error};
 use crate::events;
 use crate::protocol_spec::{LockRelease, ProtocolSpec, WaitPolicy};
-use crate::storage::free_large_buffers::free_if_large;
+use crate::storage::free_large_buffers::{LARGE_BYTES, free_if_large};
 use crate::storage::record::{RecordRef, VALUE_BYTES_MAX};
 use crate::table::raw_table::{Owner, RawTable, TableId};
 use crate::wal_format::encoding_primitives::RecordFormat;
@@ -73,7 +73,7 @@ fn publish_all<P: CcProtocol>(locked: &mut Vec<(RecordRef, Stamp)>, waiters: &Lo
     for (record, stamp) in locked.drain(..) {
         publish::<P>(record, stamp, waiters);
     }
-    free_if_large(locked);
+    free_if_large(locked, LARGE_BYTES);
 }
 
 /// Publishes a version and releases its lock.

@@ -182,12 +182,14 @@ impl HeldResources {
     /// The sizes of the buffers that are kept.
     #[inline(always)]
     pub(crate) fn sizes(&self) -> Sizes {
-        self.undo_list.sizes().and(self.locks.sizes())
+        let of_locks = self.undo_list.sizes().and(self.locks.sizes());
+        of_locks.and(self.new_records.sizes())
     }
 
     /// Frees the buffers that have become large. No lock is held.
-    pub(crate) fn free_large_buffers(&mut self) {
-        self.undo_list.free_large_buffers();
-        self.locks.free_large_buffers();
+    pub(crate) fn free_large_buffers(&mut self, large_bytes: usize) {
+        self.undo_list.free_large_buffers(large_bytes);
+        self.locks.free_large_buffers(large_bytes);
+        self.new_records.free_large_buffers(large_bytes);
     }
 }

@@ -56,6 +56,10 @@ pub(crate) struct LateFunctions {
 
 const IS_ADDER: u16 = 1 << 15;
 
+/// A row with more bytes of calls is read, and changed at once: all its calls are copied with each one that is added, and
+/// run while the row is locked.
+pub(crate) const CALLS_BYTES_MAX: usize = 1024;
+
 impl LateFunctions {
     #[cold]
     pub(crate) fn adder(&mut self, add: Add) -> Adder {
@@ -67,6 +71,12 @@ impl LateFunctions {
         });
         // There are ten types of numbers.
         Adder(at as u16)
+    }
+
+    /// Whether a row program was ever called.
+    #[inline]
+    pub(crate) fn has_programs(&self) -> bool {
+        !self.programs.is_empty()
     }
 
     fn program(&mut self, program: RowProgram) -> u16 {

@@ -9,7 +9,7 @@ use namiki_platform::sync::{AtomicUsize, Mutex, Ordering, SeqCstU64 as AtomicU64
 use namiki_platform::{Epoch, Stamp};
 use smallvec::SmallVec;
 
-use crate::storage::free_large_buffers::free_if_large;
+use crate::storage::free_large_buffers::{LARGE_BYTES, Sizes, free_if_large};
 use crate::storage::record::RecordRef;
 use crate::table::raw_table::{Resolved, TableId};
 
@@ -212,7 +212,17 @@ impl NewRecords {
     pub(crate) fn clear(&mut self) {
         self.records.clear();
         self.keys.clear();
-        free_if_large(&mut self.records);
-        free_if_large(&mut self.keys);
+        self.free_large_buffers(LARGE_BYTES);
+    }
+
+    /// The sizes of the buffers that are kept.
+    pub(crate) fn sizes(&self) -> Sizes {
+        Sizes::default().with(&self.records).with(&self.keys)
+    }
+
+    /// Frees the buffers that have become large. The list is empty.
+    pub(crate) fn free_large_buffers(&mut self, large_bytes: usize) {
+        free_if_large(&mut self.records, large_bytes);
+        free_if_large(&mut self.keys, large_bytes);
     }
 }

@@ -60,6 +60,8 @@ impl Acknowledged {
     /// have nothing else to do: see [`Database::flush_stream`](crate::Database::flush_stream). It
     /// does not call the log's own thread for the group of the commit. A group that is not flushed
     /// is flushed after [`Builder::group_wait_max`](crate::Builder::group_wait_max), as any other.
+    /// Without that thread (`group_wait_max` is `Duration::MAX`, or the system allows none), the
+    /// poll flushes the group itself.
     pub fn flushed_by_caller(mut self) -> Self {
         self.flushed_by_caller = true;
         self

@@ -93,10 +93,10 @@ impl UndoList {
     }
 
     /// Frees the buffers that have become large. The list is empty.
-    pub(crate) fn free_large_buffers(&mut self) {
-        free_if_large(&mut self.steps);
-        free_if_large(&mut self.bytes);
-        free_if_large(&mut self.value);
+    pub(crate) fn free_large_buffers(&mut self, large_bytes: usize) {
+        free_if_large(&mut self.steps, large_bytes);
+        free_if_large(&mut self.bytes, large_bytes);
+        free_if_large(&mut self.value, large_bytes);
     }
 
     /// Whether a record had a value before the transaction changed it; `None` if it has not changed

@@ -7,7 +7,10 @@ use std::collections::HashMap;
 
 /// A buffer that has become as large is freed when the transaction has ended. A power of two, see [`Sizes::is_large`].
 pub(crate) const LARGE_BYTES: usize = 1 << 20;
-const _: () = assert!(LARGE_BYTES.is_power_of_two());
+/// The same for a session that holds transactions for a client: there may be thousands, most of them idle. A short
+/// transaction needs less.
+pub(crate) const LARGE_WHILE_IDLE_BYTES: usize = 2 << 10;
+const _: () = assert!(LARGE_BYTES.is_power_of_two() && LARGE_WHILE_IDLE_BYTES.is_power_of_two());
 
 /// The bytes of some buffers: all ones of their lengths. One branch decides whether any of them is
 /// large.
@@ -30,23 +33,24 @@ impl Sizes {
         Self(self.0 | others.0)
     }
 
-    /// Numbers below a power of two have none of its bits and none above, and neither has the union of theirs.
+    /// Whether any of them has as many bytes as this, a power of two: numbers below it have none of its bits and none
+    /// above, and neither has the union of theirs.
     #[inline(always)]
-    pub(crate) fn is_large(self) -> bool {
-        self.0 >= LARGE_BYTES
+    pub(crate) fn reach(self, large_bytes: usize) -> bool {
+        self.0 >= large_bytes
     }
 }
 
 /// Frees the memory of a buffer that has become large.
-pub(crate) fn free_if_large<T>(buffer: &mut Vec<T>) {
-    if Sizes::default().with(buffer).is_large() {
+pub(crate) fn free_if_large<T>(buffer: &mut Vec<T>, large_bytes: usize) {
+    if Sizes::default().with(buffer).reach(large_bytes) {
         *buffer = Vec::new();
     }
 }
 
 /// Frees the memory of a map that has become large.
-pub(crate) fn free_map_if_large<K, V, S: Default>(map: &mut HashMap<K, V, S>) {
-    if Sizes::default().with_map(map).is_large() {
+pub(crate) fn free_map_if_large<K, V, S: Default>(map: &mut HashMap<K, V, S>, large_bytes: usize) {
+    if Sizes::default().with_map(map).reach(large_bytes) {
         *map = HashMap::default();
     }
 }
@@ -59,13 +63,23 @@ mod tests {
     fn one_large_buffer_among_small_ones_is_noticed() {
         let mut small = vec![0_u64; LARGE_BYTES / 8 - 1];
         let mut large = Vec::<u8>::with_capacity(LARGE_BYTES);
-        assert!(!Sizes::default().with(&small).with(&small).is_large());
-        assert!(Sizes::default().with(&small).with(&large).is_large());
-        free_if_large(&mut small);
-        free_if_large(&mut large);
+        assert!(
+            !Sizes::default()
+                .with(&small)
+                .with(&small)
+                .reach(LARGE_BYTES)
+        );
+        assert!(
+            Sizes::default()
+                .with(&small)
+                .with(&large)
+                .reach(LARGE_BYTES)
+        );
+        free_if_large(&mut small, LARGE_BYTES);
+        free_if_large(&mut large, LARGE_BYTES);
         assert_eq!((small.len(), large.capacity()), (LARGE_BYTES / 8 - 1, 0));
         let mut map: HashMap<u64, u64> = HashMap::with_capacity(LARGE_BYTES / 16);
-        free_map_if_large(&mut map);
+        free_map_if_large(&mut map, LARGE_BYTES);
         assert_eq!(map.capacity(), 0);
     }
 }

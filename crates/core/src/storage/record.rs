@@ -282,6 +282,11 @@ impl RecordRef {
         self.header().meta.load(Ordering::Relaxed) & ABSENT != 0
     }
 
+    /// Whether the record is that of its key and has a value, committed or about to be: a glance, even at a locked record.
+    pub(crate) fn has_value_now(self) -> bool {
+        self.is_current() && !self.is_absent()
+    }
+
     /// Moves everything, a box too, to an absent record of the same capacity. No other thread uses either, and this one
     /// is not used again, except to ask for where it has moved.
     pub(crate) fn move_to(self, place: Self) {

@@ -62,6 +62,11 @@ impl Transaction {
             }
             _ => self.resolve_absent(write)?,
         };
+        self.resolve_to(write, record)
+    }
+
+    fn resolve_to(&mut self, write: &DeferredWrite, record: RecordRef) -> Result<(), Error> {
+        self.evaluate_many_calls(record)?;
         self.access_set.resolve_deferred(write, record);
         Ok(())
     }
@@ -87,7 +92,7 @@ impl Transaction {
                 Ok(record) => record,
                 Err(_) => self.resolve_absent(write)?,
             };
-            self.access_set.resolve_deferred(write, record);
+            self.resolve_to(write, record)?;
         }
         Ok(())
     }

@@ -27,6 +27,7 @@ impl Transaction {
         let amount = self.stage(raw_table, key, encode)?;
         match self.record_of_blind(raw_table, key, &amount)? {
             Some(record) => {
+                self.evaluate_many_calls(record)?;
                 self.access_set
                     .write_add(record, raw_table.id, key, amount, add);
                 if !self.faults.checks().add_locked {

@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use super::Transaction;
-use crate::commit::late_changes::{LateError, RowProgram, call_bytes};
+use crate::commit::late_changes::{CALLS_BYTES_MAX, LateError, RowProgram, call_bytes};
 use crate::commit::ticket::Ticket;
 use crate::concurrency::cc::{Busy, CcProtocol, ObservedVersion, with_protocol};
 use crate::concurrency::contention::policy::{READ_SPINS, READ_YIELDS};
@@ -33,20 +33,24 @@ impl Transaction {
         let Some(record) = self.find(raw_table, key, LockMode::SHARED)? else {
             return Ok(false);
         };
+        let call = call_bytes(argument.len());
         let calls = match self.access_set.write_of(record) {
             None => 0,
             Some(at) => match self.access_set.calls_at(at) {
-                Some(calls) => calls.len(),
-                None => return self.change_bytes_now(raw_table, key, program, argument),
+                Some(calls) if calls.len().saturating_add(call) <= CALLS_BYTES_MAX => calls.len(),
+                _ => return self.change_bytes_now(raw_table, key, program, argument),
             },
         };
-        let bytes = call_bytes(argument.len()).saturating_add(calls);
-        self.check_fits(raw_table, key, bytes)?;
+        self.check_fits(raw_table, key, call.saturating_add(calls))?;
         if calls == 0 {
-            let seen = self.observe(record)?;
-            if seen.absent {
-                self.access_set.read(record, seen);
-                return Ok(false);
+            // A record that another commit has locked is not waited for: a row that is there, whatever its version, is
+            // all that is asked for, and the commit validates it.
+            if !record.has_value_now() {
+                let seen = self.observe(record)?;
+                if seen.absent {
+                    self.access_set.read(record, seen);
+                    return Ok(false);
+                }
             }
             self.access_set.note_presence(raw_table, record);
         }
@@ -58,7 +62,7 @@ impl Transaction {
         Ok(true)
     }
 
-    /// The same for a row that the transaction has written itself, or locks.
+    /// The same for a row that the transaction has written itself, locks, or has changed often.
     fn change_bytes_now(
         &mut self,
         raw_table: &Arc<RawTable>,
@@ -133,15 +137,31 @@ impl Transaction {
         let present = self.read_record(record, LockMode::EXCLUSIVE)?;
         let present = present.then_some(&self.value[..]);
         let evaluated = (self.access_set).evaluate(at, present, self.value_bytes_max);
-        evaluated.map_err(|error| self.doom_late(at, error))?;
+        evaluated.map_err(|error| self.not_evaluated(at, error))?;
         Ok(at)
     }
 
+    /// A late change has no value. The transaction can go on: the change stays what it was, so the commit fails, unless
+    /// the transaction is rolled back to before the change.
     #[cold]
-    fn doom_late(&mut self, at: usize, error: LateError) -> Error {
+    fn not_evaluated(&mut self, at: usize, error: LateError) -> Error {
         let table = self.access_set.writes[at].table;
+        let is_conflict = error == LateError::Absent;
         let error = self.resources.engine.not_evaluated(table, error);
-        self.doom(error)
+        // Where a write is made at once, it is in the write set without being made.
+        if is_conflict || self.in_place {
+            return self.doom(error);
+        }
+        error
+    }
+
+    /// Before an amount is added to a row with many calls of programs: they are evaluated.
+    #[inline]
+    pub(super) fn evaluate_many_calls(&mut self, record: RecordRef) -> Result<(), Error> {
+        match self.access_set.write_with_many_calls(record) {
+            Some(at) => self.evaluate_now(record, at).map(drop),
+            None => Ok(()),
+        }
     }
 
     /// The fault of [`ADD_LOCKED`](crate::concurrency::cc::Checks::ADD_LOCKED).

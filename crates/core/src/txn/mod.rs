@@ -41,7 +41,9 @@ use crate::concurrency::cc::{CcProtocol, Checks, NoFaults, with_protocol};
 use crate::concurrency::contention::retry_state::{Backoff, PriorityRequest, RetryState};
 use crate::error::Error;
 use crate::protocol_spec::{ConcurrencyControl, LockRelease, WaitPolicy};
-use crate::storage::free_large_buffers::{Sizes, free_if_large};
+use crate::storage::free_large_buffers::{
+    LARGE_BYTES, LARGE_WHILE_IDLE_BYTES, Sizes, free_if_large,
+};
 #[cfg(test)]
 use crate::storage::record::RecordRef;
 use crate::table::lookup_cache::LookupCache;
@@ -197,11 +199,13 @@ impl Transaction {
         writes.map(|write| write.record.as_it_is()).collect()
     }
 
-    /// How many versions and gaps the transaction remembers, to be validated at its commit. Each
-    /// takes some dozens of bytes: a scan adds one for each row and each leaf.
+    /// How many versions, gaps and rows that have to be there the transaction remembers, to be
+    /// validated at its commit. Each takes some dozens of bytes: a scan adds one for each row and
+    /// each leaf.
     #[must_use]
     pub fn read_count(&self) -> usize {
-        self.access_set.reads.len() + self.access_set.gap_count()
+        let access_set = &self.access_set;
+        access_set.reads.len() + access_set.gap_count() + access_set.presence_count()
     }
 
     /// The bytes of the keys and values that the transaction holds to be written.
@@ -339,7 +343,8 @@ impl Transaction {
         self.resolve_writes()?;
         if self.access_set.writes.is_empty() && self.access_set.presence_count() > 0 {
             // Its late changes were rolled back.
-            let ticket = self.validate_reads()?;
+            let ticket = self.validate_reads();
+            let ticket = ticket.map_err(|error| self.doom(error))?;
             let TxnResources { engine, slot, .. } = &self.resources;
             engine.epochs.count(*slot, Count::ReadOnly);
             return Ok(ticket);
@@ -380,7 +385,8 @@ impl Transaction {
             error @ (Error::Overflow { .. }
             | Error::Undecodable { .. }
             | Error::ChangeRefused { .. }
-            | Error::ValueTooLong { .. }),
+            | Error::ValueTooLong { .. }
+            | Error::TransactionTooLarge { .. }),
         ) = committed
         {
             // The versions that it read may not be durable yet.
@@ -458,25 +464,46 @@ impl Transaction {
     #[inline(always)]
     pub(crate) fn free_large_buffers(&mut self) {
         if self.has_large_buffers() {
-            self.free_each_large_buffer();
+            self.free_each_large_buffer(LARGE_BYTES);
         }
+    }
+
+    /// The same where the transaction is one of thousands that wait for clients: only small buffers stay.
+    pub(crate) fn free_buffers_while_idle(&mut self) {
+        if self.kept_buffers_reach(LARGE_WHILE_IDLE_BYTES) {
+            self.free_each_large_buffer(LARGE_WHILE_IDLE_BYTES);
+            free_if_large(&mut self.key_bytes, LARGE_WHILE_IDLE_BYTES);
+            free_if_large(&mut self.lookups, LARGE_WHILE_IDLE_BYTES);
+        }
+    }
+
+    /// Whether one of all buffers has this size, a power of two.
+    pub(crate) fn kept_buffers_reach(&self, large_bytes: usize) -> bool {
+        let sizes = self.sizes().with(&self.key_bytes).with(&self.lookups);
+        let sizes = sizes.and(self.resources.held.sizes());
+        sizes.reach(large_bytes)
     }
 
     /// Whether one of the buffers has become large.
     #[inline(always)]
     pub(crate) fn has_large_buffers(&self) -> bool {
+        let held = &self.resources.held;
+        self.sizes().reach(LARGE_BYTES) || self.locks_reads() && held.sizes().reach(LARGE_BYTES)
+    }
+
+    #[inline(always)]
+    fn sizes(&self) -> Sizes {
         let sizes = Sizes::default().with(&self.value).with(&self.encoded);
-        let sizes = sizes.and(self.access_set.sizes());
-        sizes.is_large() || self.locks_reads() && self.resources.held.sizes().is_large()
+        sizes.and(self.access_set.sizes())
     }
 
     #[cold]
-    fn free_each_large_buffer(&mut self) {
+    fn free_each_large_buffer(&mut self, large_bytes: usize) {
         self.end();
-        self.access_set.free_large_buffers();
-        self.resources.held.free_large_buffers();
-        free_if_large(&mut self.value);
-        free_if_large(&mut self.encoded);
+        self.access_set.free_large_buffers(large_bytes);
+        self.resources.held.free_large_buffers(large_bytes);
+        free_if_large(&mut self.value, large_bytes);
+        free_if_large(&mut self.encoded, large_bytes);
     }
 
     fn ticket(&self, Committed { stamp, awaits }: Committed) -> Ticket {

@@ -171,7 +171,9 @@ impl Transaction {
     /// The transaction has failed with this, and must not commit, whatever its code makes of the error.
     #[cold]
     pub(super) fn doom(&mut self, error: Error) -> Error {
-        if let Error::Conflict(conflict) = &error {
+        if let Error::Conflict(conflict) = &error
+            && self.doom.conflict().is_none()
+        {
             let TxnResources { engine, slot, .. } = &self.resources;
             engine.epochs.count(*slot, conflict.into());
         }

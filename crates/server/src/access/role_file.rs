@@ -11,7 +11,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, fchown};
 use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
@@ -212,9 +212,15 @@ impl RoleFile {
         }
         let new = self.path.with_extension("roles.new");
         let written = || -> io::Result<()> {
+            // One that a kill has left may have another owner or mode.
+            match fs::remove_file(&new) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
             let mut options = OpenOptions::new();
-            options.write(true).create(true).truncate(true).mode(0o600);
+            options.write(true).create_new(true).mode(0o600);
             let mut file = options.open(&new)?;
+            self.keep_owner(&file)?;
             file.write_all(text.as_bytes())?;
             file.sync_all()?;
             fs::rename(&new, &self.path)?;
@@ -224,6 +230,23 @@ impl RoleFile {
             }
         };
         written().map_err(|source| self.device("write", source))
+    }
+
+    /// The file belongs to the user of the server, also if root replaces it.
+    fn keep_owner(&self, file: &File) -> io::Result<()> {
+        let owner = match fs::metadata(&self.path) {
+            Ok(found) => found,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let folder = self.path.parent().unwrap_or(Path::new("."));
+                fs::metadata(folder)?
+            }
+            Err(error) => return Err(error),
+        };
+        let own = file.metadata()?;
+        if (own.uid(), own.gid()) == (owner.uid(), owner.gid()) {
+            return Ok(());
+        }
+        fchown(file, Some(owner.uid()), Some(owner.gid()))
     }
 
     fn device(&self, doing: &'static str, source: io::Error) -> RoleError {
@@ -274,6 +297,27 @@ mod tests {
         assert_eq!(mode & 0o777, 0o600);
         let error = file.change_password("other").unwrap_err();
         assert!(error.to_string().contains("it has a role"), "{error}");
+    }
+
+    /// As `sudo namiki-server password` does. Only root can give files away.
+    #[test]
+    fn a_replaced_file_keeps_its_owner() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = RoleFile::of(dir.path());
+        file.create("me").unwrap();
+        let left = dir.path().join("server.roles.new");
+        fs::write(&left, "left").unwrap();
+        fs::set_permissions(&left, fs::Permissions::from_mode(0o644)).unwrap();
+        let is_root = rustix::process::geteuid().is_root();
+        if is_root {
+            std::os::unix::fs::chown(&file.path, Some(1234), Some(1234)).unwrap();
+        }
+        file.change_password("me").unwrap();
+        let found = fs::metadata(&file.path).unwrap();
+        assert_eq!(found.permissions().mode() & 0o777, 0o600);
+        let own = rustix::process::geteuid().as_raw();
+        assert_eq!(found.uid(), if is_root { 1234 } else { own });
+        assert!(!left.exists());
     }
 
     #[test]

@@ -7,9 +7,9 @@ use std::collections::HashMap;
 
 use namiki_sql::{Connection, Deallocated, Portal, RowSink as _, SqlError};
 
-use super::statements::Statements;
+use super::statements::{Statements, bytes_of};
 use crate::metrics::Count;
-use crate::shared::Context;
+use crate::shared::{Charge, Context};
 use crate::wire::{Bind, Output, Severity, Target};
 
 /// The state of a batch.
@@ -20,6 +20,10 @@ pub(super) struct Batch {
     pub(super) statements: Statements,
     unnamed_portal: Option<Portal>,
     portals: HashMap<String, Portal>,
+    /// The memory of the portals.
+    portal_bytes: usize,
+    /// The session's part of the budget of bytes.
+    pub(super) charge: Charge,
     /// The output's mark at its beginning.
     mark: usize,
     /// Portals that it has run.
@@ -35,6 +39,7 @@ pub(super) struct Batch {
 impl Batch {
     pub(super) fn new(context: Context, sql: Connection, output: Output) -> Self {
         Self {
+            charge: Charge::new(&context.shared.input),
             context,
             sql,
             mark: output.mark(),
@@ -42,6 +47,7 @@ impl Batch {
             statements: Statements::default(),
             unnamed_portal: None,
             portals: HashMap::new(),
+            portal_bytes: 0,
             executed: 0,
             is_repeatable: true,
             is_failed: false,
@@ -71,7 +77,9 @@ impl Batch {
         let statements_max = self.context.shared.limits.statements_max;
         self.statements.check_new(name, statements_max)?;
         let statement = self.sql.prepare(text, types).await?;
+        self.hold(bytes_of(name, &statement))?;
         self.statements.set(name, statement);
+        self.charge.set_held(self.held_bytes());
         self.output.parse_complete();
         Ok(())
     }
@@ -98,6 +106,7 @@ impl Batch {
             &bind.parameters,
             &bind.result_formats,
         )?;
+        self.hold(portal.memory_bytes())?;
         self.put_portal(bind.portal, portal);
         self.output.bind_complete();
         Ok(())
@@ -106,6 +115,7 @@ impl Batch {
     /// Describes a statement or a portal.
     pub(super) fn describe(&mut self, target: Target<'_>) -> Result<(), SqlError> {
         let output = &mut self.output;
+        let mark = output.mark();
         let (columns, formats) = match target {
             Target::Statement(name) => {
                 let statement = self.statements.get(name)?;
@@ -127,16 +137,22 @@ impl Batch {
             Some(columns) => output.row_description(columns, formats),
             None => output.no_data(),
         }
+        if output.take_overflow() {
+            output.rewind(mark);
+            let message = "the parameters or columns are too many for a message of the protocol";
+            return Err(SqlError::new("54011", message.to_owned()));
+        }
         Ok(())
     }
 
-    /// Closes a statement or a portal. It is no error if there is none.
+    /// Closes a statement or a portal.
     pub(super) fn close(&mut self, target: Target<'_>) {
         match target {
             Target::Statement(name) => self.statements.close(name),
-            Target::Portal("") => self.unnamed_portal = None,
-            Target::Portal(name) => drop(self.portals.remove(name)),
+            // It is no error if there is none.
+            Target::Portal(name) => drop(self.take_portal(name)),
         }
+        self.charge.set_held(self.held_bytes());
         self.output.close_complete();
     }
 
@@ -147,16 +163,68 @@ impl Batch {
         } else {
             self.portals.remove(name)
         };
-        portal.ok_or_else(|| no_portal(name))
+        let portal = portal.ok_or_else(|| no_portal(name))?;
+        self.portal_bytes -= portal.memory_bytes();
+        Ok(portal)
     }
 
     /// Puts a portal where it is found by its name.
     pub(super) fn put_portal(&mut self, name: &str, portal: Portal) {
-        if name.is_empty() {
-            self.unnamed_portal = Some(portal);
+        self.portal_bytes += portal.memory_bytes();
+        let before = if name.is_empty() {
+            self.unnamed_portal.replace(portal)
         } else {
-            self.portals.insert(name.to_owned(), portal);
+            self.portals.insert(name.to_owned(), portal)
+        };
+        self.portal_bytes -= before.map_or(0, |it| it.memory_bytes());
+        self.charge.set_held(self.held_bytes());
+    }
+
+    /// Puts a portal back that has run.
+    ///
+    /// # Errors
+    /// 53200, if there is no room for the rows that it has found. Then it is dropped.
+    pub(super) fn return_portal(&mut self, name: &str, portal: Portal) -> Result<(), SqlError> {
+        if !portal.is_done() {
+            self.hold(portal.memory_bytes())?;
         }
+        self.put_portal(name, portal);
+        Ok(())
+    }
+
+    /// Bytes that the session holds from one request to the next.
+    fn held_bytes(&self) -> usize {
+        self.statements.bytes() + self.portal_bytes
+    }
+
+    /// Takes further bytes from the budget of all sessions.
+    ///
+    /// # Errors
+    /// 53200, if it is exhausted.
+    fn hold(&mut self, bytes: usize) -> Result<(), SqlError> {
+        let held = self.held_bytes();
+        if self.charge.set_held(held + bytes) {
+            return Ok(());
+        }
+        self.charge.set_held(held);
+        let message =
+            "the sessions of this server hold too many bytes of statements and parameters";
+        let hint = "Close the statements and portals that are not used any more.";
+        Err(SqlError::new("53200", message.to_owned()).with_hint(hint))
+    }
+
+    /// Takes bytes for the line of COPY that has not arrived completely.
+    ///
+    /// # Errors
+    /// 53200, if the budget of all sessions is exhausted.
+    pub(super) fn hold_copied(&mut self) -> Result<(), SqlError> {
+        self.hold(self.sql.copy_buffered_bytes())
+    }
+
+    /// The batch will not be repeated, because its messages are not kept, or a part of it has lasting effects.
+    pub(super) fn stop_repeating(&mut self) {
+        self.is_repeatable = false;
+        self.statements.keep_changes();
     }
 
     /// Forgets all portals.
@@ -165,6 +233,8 @@ impl Batch {
         if !self.portals.is_empty() {
             self.portals = HashMap::new();
         }
+        self.portal_bytes = 0;
+        self.charge.set_held(self.held_bytes());
     }
 
     /// Forgets prepared statements, as DEALLOCATE and DISCARD ask for.
@@ -174,6 +244,13 @@ impl Batch {
             Some(Deallocated::One(name)) => self.statements.close(&name),
             Some(Deallocated::All) => self.statements.close_all(),
         }
+    }
+
+    /// Frees the memory that is kept for the next request: the session is idle.
+    pub(super) fn free_memory(&mut self) {
+        self.sql.free_memory();
+        self.output.free_memory();
+        self.statements.free_memory();
     }
 
     /// Prepares a repetition of the batch after an error. Returns the error if there is none: it is

@@ -3,17 +3,22 @@
 use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::Pin;
-use std::task::Poll;
+use std::task::{self, Poll};
+use std::time::Duration;
 
 use namiki_sql::SqlError;
+use tokio::time::{Instant, Sleep, sleep};
 
 use super::batch::Batch;
 use super::login::{Greeter, LoggedIn, stopping};
 use super::stream::{Accepted, Stream};
 use crate::access::attempts::Admission;
 use crate::metrics::Count;
-use crate::shared::{Charge, Context, Phase};
+use crate::shared::{Context, Phase};
 use crate::wire::{FrameBuffer, FrameLimits, ProtocolError, Severity};
+
+/// A session that was silent from one check to the next has freed what it keeps for its next statement.
+const IDLE_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Why a connection ends.
 #[derive(Debug)]
@@ -42,9 +47,12 @@ pub(super) struct Connection {
     pub(super) input: FrameBuffer,
     pub(super) batch: Batch,
     pub(super) limits: FrameLimits,
-    charge: Charge,
     /// Ends when the server stops.
     stop: Pin<Box<dyn Future<Output = ()> + Send>>,
+    /// When it is looked next whether the session is idle; `None` while it is, and has freed its memory.
+    idle_check: Option<Pin<Box<Sleep>>>,
+    /// Whether bytes have arrived since the last check.
+    was_active: bool,
 }
 
 /// Serves a client until its connection ends.
@@ -56,7 +64,9 @@ pub(crate) async fn serve(context: Context, accepted: Accepted, admission: Admis
             return slog::warn!(context.shared.logger, "cannot serve a client"; "error" => %error);
         }
     };
-    let Some(logged_in) = Greeter::new(context.clone(), stream).greet(admission).await else {
+    // In memory of its own, which the session does not need.
+    let greeting = Box::pin(Greeter::new(context.clone(), stream).greet(admission));
+    let Some(logged_in) = greeting.await else {
         return;
     };
     let counters = context.counters();
@@ -79,7 +89,8 @@ pub(crate) async fn serve(context: Context, accepted: Accepted, admission: Admis
         limits: FrameLimits {
             long_bytes_max: context.shared.limits.message_bytes_max,
         },
-        charge: Charge::new(&context.shared.input),
+        idle_check: None,
+        was_active: true,
         stop: Box::pin(async move {
             let _ = phase.wait_for(|phase| *phase > Phase::Serving).await;
         }),
@@ -104,23 +115,55 @@ impl Connection {
     /// If the client has closed the connection, it has failed, the server stops, or the sessions
     /// have too many bytes of unfinished requests.
     pub(super) async fn read(&mut self) -> Result<(), End> {
-        let (stream, input, stop) = (&mut self.stream, &mut self.input, &mut self.stop);
-        let bytes = poll_fn(|context| match stream.poll_read(context, input) {
-            Poll::Ready(Ok(0)) => Poll::Ready(Err(End::Closed)),
-            Poll::Ready(Ok(bytes)) => Poll::Ready(Ok(bytes)),
-            Poll::Ready(Err(error)) => Poll::Ready(Err(End::Io(error))),
-            Poll::Pending => stop.as_mut().poll(context).map(|()| Err(End::Stopping)),
-        });
-        let bytes = bytes.await?;
+        // What was released is free for others, however long the client is silent.
+        self.batch.charge.set_buffered(self.input.len());
+        let bytes = poll_fn(|context| self.poll_read(context)).await?;
         let counters = self.batch.context.counters();
         counters.add(Count::BytesReceived, bytes as u64);
-        if self.charge.adjust(self.input.len()) {
+        if self.batch.charge.set_buffered(self.input.len()) {
             return Ok(());
         }
         let message = "the sessions of this server have too many bytes of unfinished requests";
         let error = SqlError::new("53200", message.to_owned())
             .with_hint("Send shorter statements, or COPY rows in several messages.");
         Err(End::Fatal(error))
+    }
+
+    fn poll_read(&mut self, context: &mut task::Context<'_>) -> Poll<Result<usize, End>> {
+        match self.stream.poll_read(context, &mut self.input) {
+            Poll::Ready(Ok(0)) => return Poll::Ready(Err(End::Closed)),
+            Poll::Ready(Ok(bytes)) => {
+                self.was_active = true;
+                return Poll::Ready(Ok(bytes));
+            }
+            Poll::Ready(Err(error)) => return Poll::Ready(Err(End::Io(error))),
+            Poll::Pending => {}
+        }
+        if self.stop.as_mut().poll(context).is_ready() {
+            return Poll::Ready(Err(End::Stopping));
+        }
+        self.poll_idle(context);
+        Poll::Pending
+    }
+
+    /// Frees memory if the client has been silent for a while. A read does not set a timer of its own: it leaves the one
+    /// that there is, and a note.
+    fn poll_idle(&mut self, context: &mut task::Context<'_>) {
+        if self.was_active && self.idle_check.is_none() {
+            self.idle_check = Some(Box::pin(sleep(IDLE_INTERVAL)));
+        }
+        while let Some(check) = &mut self.idle_check {
+            if check.as_mut().poll(context).is_pending() {
+                return;
+            }
+            if std::mem::take(&mut self.was_active) {
+                check.as_mut().reset(Instant::now() + IDLE_INTERVAL);
+            } else {
+                self.idle_check = None;
+                self.batch.free_memory();
+                self.input.free_memory();
+            }
+        }
     }
 
     /// Sends the output.
@@ -163,5 +206,24 @@ impl Connection {
             }
         }
         self.stream.write_last(self.batch.output.unsent()).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The size of what an asynchronous function returns.
+    fn future_bytes<F: Future>(_: fn(Context, Accepted, Admission) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    #[test]
+    fn a_session_takes_a_few_kilobytes() {
+        let task = future_bytes(serve);
+        let (connection, batch) = (size_of::<Connection>(), size_of::<Batch>());
+        let sql = size_of::<namiki_sql::Connection>();
+        println!("task {task}, connection {connection}, batch {batch}, engine's {sql} bytes");
+        assert!(task <= 8 << 10, "{task} bytes");
     }
 }

@@ -15,7 +15,7 @@ use crate::access::attempts::Admission;
 use crate::access::cancel_numbers::Registration;
 use crate::access::scram::{Exchange, MECHANISM, ScramError};
 use crate::metrics::Count;
-use crate::shared::Context;
+use crate::shared::{Context, Phase};
 use crate::wire::{
     ClientMessage, FrameBuffer, FrameLimits, Output, ProtocolError, ProtocolVersion, SaslInitial,
     Severity, StartupPacket,
@@ -100,10 +100,13 @@ impl Greeter {
     pub(super) async fn greet(mut self, admission: Admission) -> Option<LoggedIn> {
         let login_timeout = self.context.shared.limits.login_timeout;
         let eviction = admission.eviction();
+        let mut phase = self.context.shared.phase.subscribe();
         // A client that says nothing is told nothing.
         let logged_in = tokio::select! {
             logged_in = timeout(login_timeout, self.log_in(admission)) => logged_in.ok()?,
             () = eviction.notified() => return None,
+            // Neither does a silent client, or one whose user is to type a password, keep a server from stopping.
+            _ = phase.wait_for(|phase| *phase > Phase::Serving) => Err(stopping().into()),
         };
         match logged_in {
             Ok((sql, registration, permit)) => Some(LoggedIn {
@@ -199,7 +202,7 @@ impl Greeter {
                     parameters,
                 } => {
                     if is_newer || !unknown_options.is_empty() {
-                        self.output.negotiate(&unknown_options);
+                        self.output.negotiate(version, &unknown_options);
                     }
                     let startup = startup_of(version, &parameters)?;
                     self.input.release();

@@ -3,14 +3,39 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use namiki_sql::{Portal, Progress, Scope, SqlError};
+use namiki_sql::{Portal, Progress, RowSink as _, Scope, SqlError};
 
 use super::connection::{Connection, End};
+use super::stream::Stream;
 use crate::metrics::Count;
 use crate::wire::ClientMessage;
 
 /// Interval of checks whether the client of a statement that runs is still there.
 const PRESENCE_INTERVAL: Duration = Duration::from_secs(1);
+/// Bytes of COPY that are worked on before other sessions have their turn.
+const COPIED_AT_ONCE: usize = 256 << 10;
+
+/// Waits for a step of a statement. One that takes long is dropped, and cancelled by that, if its client has gone.
+///
+/// # Errors
+/// [`End::Closed`] if the client has gone.
+pub(super) async fn while_present<T>(
+    stream: &Stream,
+    step: impl Future<Output = T>,
+) -> Result<T, End> {
+    let mut step = pin!(step);
+    loop {
+        tokio::select! {
+            biased;
+            done = &mut step => return Ok(done),
+            () = tokio::time::sleep(PRESENCE_INTERVAL) => {
+                if stream.is_closed() {
+                    return Err(End::Closed);
+                }
+            }
+        }
+    }
+}
 
 impl Connection {
     /// Runs a portal until its rows end or `rows_max` of them are written (0: all). The inner result
@@ -35,9 +60,11 @@ impl Connection {
             }
             // It is not more than `rows_max`.
             let rest = u32::try_from(rest).unwrap_or(u32::MAX);
+            let mark = self.batch.output.mark();
             let progress = self.execute(portal, scope, rest).await?;
             let output = &mut self.batch.output;
             if output.take_overflow() {
+                output.rewind(mark);
                 let message = "a row is longer than a message of the protocol can be";
                 return Ok(Err(SqlError::new("54000", message.to_owned())));
             }
@@ -57,7 +84,8 @@ impl Connection {
                 }
                 Ok(Progress::CopyIn { columns, binary }) => {
                     output.copy_in(columns, binary);
-                    match self.receive_rows().await? {
+                    // In memory of its own, which other statements do not need.
+                    match Box::pin(self.receive_rows()).await? {
                         Ok(progress) => return Ok(self.complete(portal, progress, false)),
                         Err(error) => return Ok(Err(error)),
                     }
@@ -90,7 +118,7 @@ impl Connection {
         Ok(())
     }
 
-    /// One step of a portal. A statement that takes long is cancelled if its client has gone.
+    /// One step of a portal.
     async fn execute(
         &mut self,
         portal: &mut Portal,
@@ -102,25 +130,14 @@ impl Connection {
         let step = batch
             .sql
             .execute(portal, scope, rows_max, &mut batch.output);
-        let mut step = pin!(step);
-        loop {
-            tokio::select! {
-                biased;
-                progress = &mut step => return Ok(progress),
-                () = tokio::time::sleep(PRESENCE_INTERVAL) => {
-                    if self.stream.is_closed() {
-                        return Err(End::Closed);
-                    }
-                }
-            }
-        }
+        while_present(&self.stream, step).await
     }
 
     /// Receives the rows of COPY FROM STDIN. After an error, rows that still arrive are skipped by
     /// the session's loop.
     async fn receive_rows(&mut self) -> Result<Result<Progress, SqlError>, End> {
         // The rows are not kept for a repetition.
-        self.batch.is_repeatable = false;
+        self.batch.stop_repeating();
         self.send().await?;
         loop {
             self.input.release();
@@ -130,7 +147,18 @@ impl Connection {
             };
             match ClientMessage::read(frame)? {
                 ClientMessage::CopyData(data) => {
-                    if let Err(error) = self.batch.sql.copy_data(data).await {
+                    // One message must not keep the thread from others.
+                    for part in data.chunks(COPIED_AT_ONCE) {
+                        if let Err(error) = self.batch.sql.copy_data(part).await {
+                            return Ok(Err(error));
+                        }
+                        if part.len() == COPIED_AT_ONCE {
+                            tokio::task::yield_now().await;
+                        }
+                    }
+                    if let Err(error) = self.batch.hold_copied() {
+                        // The COPY ends, by another error than that of a client's own end.
+                        drop(self.batch.sql.copy_failed(""));
                         return Ok(Err(error));
                     }
                     tokio::task::coop::consume_budget().await;

@@ -10,10 +10,11 @@
 //!                    report it, and skip messages until Sync
 //! ```
 
-use namiki_sql::{Portal, RowSink as _, Scope, SqlError};
+use namiki_sql::{Portal, RowSink as _, Scope, SqlError, TransactionStatus};
 
 use super::batch::Batch;
 use super::connection::{Connection, End};
+use super::portals::while_present;
 use crate::flush::before_request;
 use crate::metrics::Count;
 use crate::wire::ClientMessage;
@@ -58,11 +59,30 @@ impl Connection {
             tokio::task::coop::consume_budget().await;
         }
         self.send().await?;
-        self.batch.output.free_memory();
+        self.batch.output.free_large_memory();
         if self.batch.context.shared.is_stopping() {
             return Err(End::Stopping);
         }
-        self.read().await
+        self.read_next().await
+    }
+
+    /// Waits for the next messages. A transaction block may not keep others waiting for as long as its client likes, if it
+    /// has a limit.
+    async fn read_next(&mut self) -> Result<(), End> {
+        let longest = match self.batch.sql.status() {
+            TransactionStatus::Idle => None,
+            TransactionStatus::InBlock | TransactionStatus::Failed => {
+                self.batch.sql.idle_in_transaction_timeout()
+            }
+        };
+        let Some(longest) = longest else {
+            return self.read().await;
+        };
+        let read = tokio::time::timeout(longest, self.read()).await;
+        read.unwrap_or_else(|_| {
+            let message = "terminating connection due to idle-in-transaction timeout";
+            Err(End::Fatal(SqlError::new("25P03", message.to_owned())))
+        })
     }
 
     /// Handles the next message; false if it has not arrived.
@@ -80,7 +100,7 @@ impl Connection {
             before_request(context.shared.engine.database(), context.thread);
         }
         let next = match ClientMessage::read(frame) {
-            Ok(message) => begin(&mut self.batch, message).await,
+            Ok(message) => while_present(&self.stream, begin(&mut self.batch, message)).await?,
             Err(error) => {
                 context.counters().increment(Count::ProtocolErrors);
                 // A batch that can neither be ended nor flushed cannot go on.
@@ -123,8 +143,8 @@ impl Connection {
         let scope = if is_alone { Scope::Alone } else { Scope::Part };
         self.batch.executed += 1;
         let outcome = self.run_portal(&mut portal, scope, rows_max).await?;
-        self.batch.put_portal(name, portal);
-        match outcome {
+        let returned = self.batch.return_portal(name, portal);
+        match outcome.and(returned) {
             Ok(()) => self.limit_kept(),
             // The engine has repeated it as often as it may.
             Err(error) if is_alone => self.skip_batch(&error),
@@ -173,7 +193,7 @@ impl Connection {
     fn limit_kept(&mut self) {
         if self.input.kept() > KEPT_BYTES_MAX {
             self.input.release();
-            self.batch.is_repeatable = false;
+            self.batch.stop_repeating();
         }
     }
 }

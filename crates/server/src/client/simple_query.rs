@@ -3,6 +3,7 @@
 use namiki_sql::{RowSink as _, Scope, SqlError};
 
 use super::connection::{Connection, End};
+use super::portals::while_present;
 use crate::metrics::Count;
 
 impl Connection {
@@ -53,7 +54,8 @@ impl Connection {
 
     async fn run_text(&mut self, text: &str, is_alone: bool) -> Result<Result<(), SqlError>, End> {
         let scope = if is_alone { Scope::Alone } else { Scope::Part };
-        let mut portal = match self.batch.sql.prepare_simple(text).await {
+        let prepared = self.batch.sql.prepare_simple(text);
+        let mut portal = match while_present(&self.stream, prepared).await? {
             Ok(portal) => portal,
             Err(error) => return Ok(Err(error)),
         };

@@ -7,16 +7,43 @@ use std::mem;
 
 use namiki_sql::{SqlError, Statement};
 
+/// Changes whose memory is kept from one batch to the next.
+const CHANGES_KEPT: usize = 16;
+
 /// Statements by name. The empty name is that of the unnamed one.
-#[derive(Default)]
 pub(super) struct Statements {
     unnamed: Option<Statement>,
     named: HashMap<String, Statement>,
-    /// The changes of the batch: a name, and its statement before.
-    changes: Vec<(String, Option<Statement>)>,
+    /// The sum of their [`bytes_of`].
+    bytes: usize,
+    /// The changes of the batch: a name, and its statement before. `None`: the batch will not be repeated.
+    changes: Option<Vec<(String, Option<Statement>)>>,
+}
+
+impl Default for Statements {
+    fn default() -> Self {
+        Self {
+            unnamed: None,
+            named: HashMap::new(),
+            bytes: 0,
+            changes: Some(Vec::new()),
+        }
+    }
+}
+
+/// An estimate of the memory of a statement: its text, and its plan, which may be shared with other sessions.
+pub(super) fn bytes_of(name: &str, statement: &Statement) -> usize {
+    const OWN_BYTES: usize = 1 << 10;
+    const PLAN_BYTES_FOR_EACH: usize = 4;
+    OWN_BYTES + name.len() + PLAN_BYTES_FOR_EACH * statement.text().len()
 }
 
 impl Statements {
+    /// An estimate of the memory that they take.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// The statement of this name.
     ///
     /// # Errors
@@ -60,23 +87,31 @@ impl Statements {
 
     /// Gives a statement a name. The unnamed one is replaced.
     pub(super) fn set(&mut self, name: &str, statement: Statement) {
-        let before = if name.is_empty() {
-            self.unnamed.replace(statement)
-        } else {
-            self.named.insert(name.to_owned(), statement)
+        let before = self.put(name, Some(statement));
+        if let Some(changes) = &mut self.changes {
+            changes.push((name.to_owned(), before));
+        }
+    }
+
+    /// Gives a statement a name, or none. Returns the one that had it.
+    fn put(&mut self, name: &str, statement: Option<Statement>) -> Option<Statement> {
+        self.bytes += statement.as_ref().map_or(0, |it| bytes_of(name, it));
+        let before = match statement {
+            statement if name.is_empty() => mem::replace(&mut self.unnamed, statement),
+            Some(statement) => self.named.insert(name.to_owned(), statement),
+            None => self.named.remove(name),
         };
-        self.changes.push((name.to_owned(), before));
+        self.bytes -= before.as_ref().map_or(0, |it| bytes_of(name, it));
+        before
     }
 
     /// Forgets the statement of this name, if there is one.
     pub(super) fn close(&mut self, name: &str) {
-        let before = if name.is_empty() {
-            self.unnamed.take()
-        } else {
-            self.named.remove(name)
-        };
-        if before.is_some() {
-            self.changes.push((name.to_owned(), before));
+        let before = self.put(name, None);
+        if before.is_some()
+            && let Some(changes) = &mut self.changes
+        {
+            changes.push((name.to_owned(), before));
         }
     }
 
@@ -84,25 +119,36 @@ impl Statements {
     pub(super) fn close_all(&mut self) {
         self.close("");
         let named = mem::take(&mut self.named);
-        let changes = named.into_iter().map(|(name, it)| (name, Some(it)));
-        self.changes.extend(changes);
+        self.bytes = 0;
+        if let Some(changes) = &mut self.changes {
+            let closed = named.into_iter().map(|(name, it)| (name, Some(it)));
+            changes.extend(closed);
+        }
     }
 
     /// Begins a batch: the changes so far will not be undone.
     pub(super) fn begin_batch(&mut self) {
-        self.changes.clear();
+        match &mut self.changes {
+            Some(changes) if changes.capacity() <= CHANGES_KEPT => changes.clear(),
+            changes => *changes = Some(Vec::new()),
+        }
+    }
+
+    /// Frees memory that has no statements.
+    pub(super) fn free_memory(&mut self) {
+        self.named.shrink_to_fit();
+    }
+
+    /// The batch will not be repeated: nothing will be undone.
+    pub(super) fn keep_changes(&mut self) {
+        self.changes = None;
     }
 
     /// Undoes the changes of the batch.
     pub(super) fn undo_batch(&mut self) {
-        for (name, before) in mem::take(&mut self.changes).into_iter().rev() {
-            if name.is_empty() {
-                self.unnamed = before;
-            } else if let Some(statement) = before {
-                self.named.insert(name, statement);
-            } else {
-                self.named.remove(&name);
-            }
+        let changes = self.changes.as_mut().map(mem::take);
+        for (name, before) in changes.unwrap_or_default().into_iter().rev() {
+            self.put(&name, before);
         }
     }
 }

@@ -1,8 +1,10 @@
 //! A server in the foreground, until it is stopped.
 
 use std::fs;
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::num::{NonZeroU16, NonZeroUsize};
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -45,8 +47,16 @@ pub(crate) fn run(dir: &Path, arguments: &ServerArguments) -> Result<(), Failure
             "files" => files_max, "sessions" => sessions_max);
     }
     let name = arguments.role.clone().or_else(user_name);
-    let role = Server::create_first_role(&dir, &name.unwrap_or_else(|| ROLE.to_owned()))?;
     let server = Server::start(db, &settings, logger.clone())?;
+    // Afterwards: where the start fails, because an address is in use, no password is lost.
+    let created = Server::create_first_role(&dir, &name.unwrap_or_else(|| ROLE.to_owned()));
+    let role = match created {
+        Ok(role) => role,
+        Err(error) => {
+            server.stop()?;
+            return Err(error.into());
+        }
+    };
     print(&greeting(&server, &dir, role.as_ref()))?;
     for address in server.addresses() {
         if !address.ip().is_loopback() {
@@ -70,6 +80,12 @@ fn open(dir: &Path, threads: NonZeroUsize, logger: &Logger) -> Result<Database, 
         .ok()
         .and_then(NonZeroU16::new)
         .ok_or_else(|| usage(format!("--threads takes at most {}", u16::MAX)))?;
+    create_private(dir)?;
+    let mode = fs::metadata(dir).map_or(0, |it| it.permissions().mode());
+    if mode & 0o077 != 0 {
+        slog::warn!(logger, "other users can read the database; chmod 700 makes its directory private";
+            "dir" => %dir.display());
+    }
     slog::info!(logger, "opening the database"; "dir" => %dir.display());
     let db = Database::builder()
         // Silo over epochs: strictly serializable, and commits need no shared counter.
@@ -80,9 +96,24 @@ fn open(dir: &Path, threads: NonZeroUsize, logger: &Logger) -> Result<Database, 
     Ok(db)
 }
 
+/// Makes the directory if it does not exist, for this user alone.
+fn create_private(dir: &Path) -> Result<(), Failure> {
+    let created = || {
+        if let Some(parent) = dir.parent() {
+            fs::create_dir_all(parent)?;
+        }
+        match fs::DirBuilder::new().mode(0o700).create(dir) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            created => created,
+        }
+    };
+    created().map_err(|error| CommandFailure::device("create", dir)(error).into())
+}
+
 fn settings(dir: &Path, arguments: &ServerArguments, threads: NonZeroUsize) -> Settings {
     let socket_dir = arguments.socket_dir.clone();
     let limits = Limits::default();
+    let message_bytes_max = (arguments.message_mib as usize) << 20;
     Settings {
         listen: arguments.listen.clone(),
         socket_dir: Some(socket_dir.unwrap_or_else(|| dir.join(SOCKET_FOLDER))),
@@ -91,7 +122,9 @@ fn settings(dir: &Path, arguments: &ServerArguments, threads: NonZeroUsize) -> S
         limits: Limits {
             sessions_max: arguments.sessions.get(),
             statements_max: arguments.statements.get(),
-            message_bytes_max: (arguments.message_mib as usize) << 20,
+            message_bytes_max,
+            // Room for more than one of the longest.
+            input_bytes_max: limits.input_bytes_max.max(2 * message_bytes_max),
             send_timeout: arguments.send_timeout,
             stop_timeout: arguments.stop_timeout,
             ..limits

@@ -5,8 +5,6 @@
 //! - F2. The buffer grows by bytes that have arrived, not by bytes that a length announces.
 //! - F3. Frames since the last [`FrameBuffer::release`] stay, so that a batch can be repeated.
 
-use bytes::{Buf as _, BytesMut};
-
 use super::ProtocolError;
 
 /// Bytes of the type and the length.
@@ -18,7 +16,7 @@ const STARTUP_BYTES_MAX: usize = 10_000;
 /// Longest message that carries names and numbers only.
 const SHORT_BYTES_MAX: usize = 10_000;
 /// Memory that an empty buffer keeps.
-const EMPTY_CAPACITY_MAX: usize = 16 << 10;
+const EMPTY_CAPACITY_MAX: usize = 4 << 10;
 
 /// Limits on the length of a message. The length counts its own four bytes.
 #[derive(Clone, Copy, Debug)]
@@ -57,8 +55,10 @@ pub struct Frame<'f> {
 /// Bytes of a client that have arrived.
 #[derive(Debug, Default)]
 pub struct FrameBuffer {
-    bytes: BytesMut,
-    /// Offset behind the last frame that was returned. Bytes before it are kept for a repetition.
+    /// Those before `begin` are forgotten.
+    bytes: Vec<u8>,
+    begin: usize,
+    /// Offset behind the last frame that was returned. Bytes from `begin` on are kept for a repetition.
     next: usize,
 }
 
@@ -71,19 +71,19 @@ impl FrameBuffer {
     /// Number of bytes in the buffer, with those that are kept for a repetition.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.bytes.len()
+        self.bytes.len() - self.begin
     }
 
     /// Whether the buffer has no bytes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.bytes.is_empty()
+        self.len() == 0
     }
 
     /// Number of bytes that are kept for a repetition.
     #[must_use]
     pub fn kept(&self) -> usize {
-        self.next
+        self.next - self.begin
     }
 
     /// The next frame; `None` if it has not arrived completely.
@@ -146,16 +146,30 @@ impl FrameBuffer {
 
     /// Forgets the frames that were returned: they will not be repeated.
     pub fn release(&mut self) {
-        self.bytes.advance(self.next);
-        self.next = 0;
-        if self.bytes.is_empty() && self.bytes.capacity() > EMPTY_CAPACITY_MAX {
-            self.bytes = BytesMut::new();
+        self.begin = self.next;
+        let rest = self.len();
+        // Moving the rest costs no more than what was read before it.
+        if self.begin < rest {
+            return;
+        }
+        if self.bytes.capacity() > EMPTY_CAPACITY_MAX.max(rest.saturating_mul(4)) {
+            self.bytes = self.bytes[self.begin..].to_vec();
+        } else {
+            self.bytes.drain(..self.begin);
+        }
+        (self.begin, self.next) = (0, 0);
+    }
+
+    /// Frees the memory of an empty buffer: the session is idle.
+    pub fn free_memory(&mut self) {
+        if self.is_empty() {
+            *self = Self::default();
         }
     }
 
     /// Returns the frames since the last release once more.
     pub fn repeat(&mut self) {
-        self.next = 0;
+        self.next = self.begin;
     }
 }
 
@@ -267,11 +281,61 @@ mod tests {
 
     #[test]
     fn memory_of_long_messages_is_freed() {
+        // Also where the message fills the memory that has grown for it, and where another one has begun.
+        for (body, rest) in [
+            (0x0f_fffb, 0),
+            (0x0f_fffb, 3),
+            (0x0f_f000, 0),
+            (0x08_0000, 2_000),
+        ] {
+            let mut buffer = FrameBuffer::default();
+            let mut bytes = vec![b'd'];
+            bytes.extend((body as u32 + 4).to_be_bytes());
+            bytes.resize(HEADER_BYTES + body, 0);
+            bytes.resize(HEADER_BYTES + body + rest, b'S');
+            for piece in bytes.chunks(16 << 10) {
+                buffer.push(piece);
+            }
+            assert!(buffer.bytes.capacity() >= body);
+            assert!(buffer.next(LIMITS).unwrap().is_some());
+            buffer.release();
+            assert_eq!(buffer.len(), rest);
+            let capacity = buffer.bytes.capacity();
+            assert!(
+                capacity <= EMPTY_CAPACITY_MAX.max(rest),
+                "{body}: {capacity}"
+            );
+        }
+    }
+
+    #[test]
+    fn messages_behind_released_ones_are_whole() {
         let mut buffer = FrameBuffer::default();
-        buffer.push(b"d\0\x0f\xff\xff");
-        buffer.push(&vec![0; 0x0f_fffb]);
-        assert!(buffer.next(LIMITS).unwrap().is_some());
-        buffer.release();
-        assert!(buffer.bytes.capacity() <= EMPTY_CAPACITY_MAX);
+        let mut sent = 0_u32;
+        let mut received = 0_u32;
+        for round in 0..2_000_u32 {
+            for _ in 0..round % 7 {
+                let mut bytes = b"Q\0\0\0\x09".to_vec();
+                bytes.extend(sent.to_be_bytes());
+                bytes.push(0);
+                buffer.push(&bytes);
+                sent += 1;
+            }
+            for _ in 0..(round / 3) % 8 {
+                let Some(frame) = buffer.next(LIMITS).unwrap() else {
+                    break;
+                };
+                assert_eq!(frame.body[..4], received.to_be_bytes());
+                received += 1;
+            }
+            if round % 2 == 0 {
+                buffer.release();
+            }
+            assert_eq!(
+                buffer.len() - buffer.kept(),
+                10 * (sent - received) as usize
+            );
+        }
+        assert!(received > 1_000);
     }
 }

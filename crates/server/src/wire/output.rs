@@ -24,7 +24,7 @@ use super::ProtocolVersion;
 
 /// Bytes after which the buffer is sent.
 const FULL_BYTES: usize = 64 << 10;
-/// Memory that an empty buffer keeps.
+/// Memory that an empty buffer keeps between two requests.
 const EMPTY_CAPACITY_MAX: usize = 16 << 10;
 /// Longest text of an error or a notice.
 const TEXT_BYTES_MAX: usize = 16 << 10;
@@ -76,9 +76,16 @@ impl Output {
         self.bytes.clear();
     }
 
-    /// Frees the memory of a large buffer that is empty: the session may be idle from now on.
+    /// Frees the memory of a large buffer that is empty: a request has ended.
+    pub fn free_large_memory(&mut self) {
+        if self.bytes.capacity() > EMPTY_CAPACITY_MAX {
+            self.free_memory();
+        }
+    }
+
+    /// Frees the memory of an empty buffer: the session is idle.
     pub fn free_memory(&mut self) {
-        if self.bytes.is_empty() && self.bytes.capacity() > EMPTY_CAPACITY_MAX {
+        if self.bytes.is_empty() {
             self.bytes = Vec::new();
         }
     }
@@ -100,8 +107,8 @@ impl Output {
         self.rows
     }
 
-    /// Whether a row or a value was longer than its length field can say, since the last call. What
-    /// was written must not be sent then.
+    /// Whether a row, a value or a description was longer than its length field can say, since the last
+    /// call. What was written must not be sent then.
     pub fn take_overflow(&mut self) -> bool {
         std::mem::take(&mut self.has_overflowed)
     }
@@ -139,14 +146,14 @@ impl Output {
         self.bytes.push(0);
     }
 
-    /// Writes a message that `pgwire` encodes.
-    fn encode(&mut self, message: &impl Message) {
+    /// Writes a message that `pgwire` encodes. Nothing is written if it is longer than its type allows: then it returns false.
+    fn encode(&mut self, message: &impl Message) -> bool {
         let mut encoded = BytesMut::new();
-        match message.encode(&mut encoded) {
-            Ok(()) => self.bytes.extend_from_slice(&encoded),
-            // It is longer than its type allows.
-            Err(_) => self.has_overflowed = true,
+        let is_encoded = message.encode(&mut encoded).is_ok();
+        if is_encoded {
+            self.bytes.extend_from_slice(&encoded);
         }
+        is_encoded
     }
 
     /// Answers an encryption request: no.
@@ -174,11 +181,11 @@ impl Output {
         self.encode(&Authentication::Ok);
     }
 
-    /// The newest version that the server speaks, and the options that it does not know.
-    pub fn negotiate(&mut self, unknown_options: &[&str]) {
+    /// The version that is spoken, which is not newer than the one the client asked for, and the options that the server
+    /// does not know.
+    pub fn negotiate(&mut self, version: ProtocolVersion, unknown_options: &[&str]) {
         let options = unknown_options.iter().map(|it| (*it).to_owned()).collect();
-        let newest = ProtocolVersion::NEWEST.number();
-        self.encode(&NegotiateProtocolVersion::new(newest, options));
+        self.encode(&NegotiateProtocolVersion::new(version.number(), options));
     }
 
     /// The number of the session, and the secret of its cancel requests.
@@ -241,7 +248,9 @@ impl Output {
 
     /// The types of a statement's parameters.
     pub fn parameter_description(&mut self, types: &[u32]) {
-        self.encode(&ParameterDescription::new(types.to_vec()));
+        if !self.encode(&ParameterDescription::new(types.to_vec())) {
+            self.has_overflowed = true;
+        }
     }
 
     /// The columns of a result. `formats`: one for all columns if it has one, text if it has none.

@@ -22,9 +22,6 @@ pub enum ProtocolVersion {
 }
 
 impl ProtocolVersion {
-    /// The newest one.
-    pub const NEWEST: Self = Self::V3_2;
-
     /// Its number in messages.
     #[must_use]
     pub fn number(self) -> i32 {

@@ -1,10 +1,10 @@
-//! Cancel requests.
+//! Cancel requests, and limits of time.
 
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::messages::{packet, query};
-use crate::raw_client::RawClient;
+use crate::raw_client::{Answer, RawClient};
 use crate::running::{Home, Running};
 
 const CANCEL_REQUEST: [u8; 4] = 80_877_102_i32.to_be_bytes();
@@ -82,4 +82,47 @@ fn statements_end_with_their_clients() {
         assert!(Instant::now() < until, "{:?}", answer.error);
         thread::sleep(Duration::from_millis(100));
     }
+}
+
+#[test]
+fn statements_and_idle_blocks_have_their_time() {
+    let (_home, server, mut client) = with_rows();
+    client.run("SET statement_timeout = '300ms'");
+    let answer = client.query(ENDLESS);
+    let message = "canceling statement due to statement timeout".to_owned();
+    assert_eq!(answer.error, Some(("57014".to_owned(), message)));
+    assert_eq!(answer.status, 'I');
+    client.run("SET statement_timeout = 0");
+    client.run("SET idle_in_transaction_session_timeout = '300ms'");
+    // Only within a block.
+    thread::sleep(Duration::from_millis(600));
+    client.run("BEGIN");
+    client.run("INSERT INTO t VALUES (5000)");
+    let before = Instant::now();
+    let messages = client.rest();
+    assert_eq!(Answer::of(&messages).sqlstate(), "25P03");
+    assert!(before.elapsed() >= Duration::from_millis(250));
+    let mut other = RawClient::connect(&server);
+    assert_eq!(other.run("SELECT count(*) FROM t"), ["2000"]);
+}
+
+/// Changes of many rows do not keep the thread of their session.
+#[test]
+fn a_long_change_keeps_no_other_session_waiting() {
+    let (_home, server) = Running::with(&["--threads", "1"]);
+    let mut client = RawClient::connect(&server);
+    client.run("CREATE TABLE big (id int PRIMARY KEY, a int)");
+    client.run("INSERT INTO big SELECT x, x FROM generate_series(1, 300000) AS x");
+    let mut other = RawClient::connect(&server);
+    other.run("SELECT 1");
+    client.send(&query("UPDATE big SET a = a + 1"));
+    let begun = Instant::now();
+    let mut slowest = Duration::ZERO;
+    while begun.elapsed() < Duration::from_secs(1) {
+        let before = Instant::now();
+        assert_eq!(other.run("SELECT id FROM big WHERE id = 7"), ["7"]);
+        slowest = slowest.max(before.elapsed());
+    }
+    assert_eq!(client.answer().tags, ["UPDATE 300000"]);
+    assert!(slowest < Duration::from_millis(500), "{slowest:?}");
 }

@@ -100,6 +100,57 @@ fn messages_after_an_error_are_skipped_until_sync() {
     assert_eq!(client.run("SELECT count(*) FROM t"), ["10"]);
 }
 
+/// Portions of a portal are counted right where they are longer than the server's buffer.
+#[test]
+fn row_limits_hold_for_long_rows() {
+    let (_home, _server, mut client) = with_rows();
+    client.run("CREATE TABLE long (id int PRIMARY KEY, filler text)");
+    client.run("INSERT INTO long SELECT x, repeat('x', 1000) FROM generate_series(1, 1000) AS x");
+    let (select, bound) = (
+        parse("", "SELECT id, filler FROM long ORDER BY id"),
+        bind("p", "", &[]),
+    );
+    let mut messages = vec![select.clone(), bound.clone()];
+    messages.extend(vec![execute("p", 200); 5]);
+    messages.push(sync());
+    // In one batch, and in a block.
+    let mut answers = vec![client.ask(&messages)];
+    client.run("BEGIN");
+    client.ask(&[select, bound, sync()]);
+    answers.extend((0..5).map(|_| client.ask(&[execute("p", 200), sync()])));
+    client.run("COMMIT");
+    let kinds: String = answers.iter().map(|it| it.kinds.as_str()).collect();
+    let portions: Vec<usize> = kinds
+        .split(['s', 'C'])
+        .map(|it| it.matches('D').count())
+        .filter(|rows| *rows > 0)
+        .collect();
+    assert_eq!(portions, [200; 10]);
+    let ids: Vec<String> = answers
+        .iter()
+        .flat_map(|it| &it.rows)
+        .map(|row| row[0].clone().unwrap())
+        .collect();
+    let expected: Vec<String> = (1..=1000)
+        .chain(1..=1000)
+        .map(|id| id.to_string())
+        .collect();
+    assert_eq!(ids, expected);
+}
+
+#[test]
+fn long_application_names_are_cut() {
+    let (_home, _server, mut client) = with_rows();
+    let name = "n".repeat(31 << 10);
+    let set = client.query(&format!("SET application_name = '{name}'"));
+    assert_eq!((set.error, set.kinds.as_str()), (None, "CSZ"));
+    assert_eq!(client.run("SHOW application_name"), ["n".repeat(63)]);
+    let inserted = client.query("INSERT INTO t VALUES (100, 'n100')");
+    assert_eq!(inserted.error, None);
+    let refused = client.query(&format!("SET a.b = '{}'", "n".repeat(1 << 20)));
+    assert_eq!(refused.sqlstate(), "54000");
+}
+
 #[test]
 fn names_are_checked() {
     let (_home, _server, mut client) = with_rows();

@@ -111,3 +111,49 @@ fn a_long_statement_is_run_or_refused() {
         "{sqlstate:?}"
     );
 }
+
+/// Texts that take long to plan do not keep the planning of others waiting for long.
+#[test]
+fn expensive_planning_delays_others_little() {
+    let (_home, server) = Running::new();
+    let is_done = std::sync::atomic::AtomicBool::new(false);
+    let mut other = RawClient::connect(&server);
+    other.run("CREATE TABLE t (id int PRIMARY KEY, a int)");
+    let (planned, slowest) = thread::scope(|scope| {
+        let clients: Vec<_> = (0..6)
+            .map(|client| {
+                let (server, is_done) = (&server, &is_done);
+                scope.spawn(move || {
+                    let mut connection = RawClient::connect(server);
+                    let mut planned = 0;
+                    while !is_done.load(std::sync::atomic::Ordering::Relaxed) {
+                        let parts: Vec<String> = (0..450)
+                            .map(|at| format!("a = {}", at * 7 + client * 1_000_000 + planned))
+                            .collect();
+                        let text = format!("SELECT a + 1 FROM t WHERE {}", parts.join(" OR "));
+                        let answer = connection.query(&text);
+                        assert_eq!(answer.sqlstate(), "");
+                        planned += 1;
+                    }
+                    planned
+                })
+            })
+            .collect();
+        let begun = Instant::now();
+        let mut slowest = Duration::ZERO;
+        let mut at = 0;
+        while begun.elapsed() < Duration::from_secs(5) {
+            let before = Instant::now();
+            // A text that was not planned before.
+            other.run(&format!("SELECT a + {at} AS b{at} FROM t WHERE id = {at}"));
+            slowest = slowest.max(before.elapsed());
+            at += 1;
+            thread::sleep(Duration::from_millis(10));
+        }
+        is_done.store(true, std::sync::atomic::Ordering::Relaxed);
+        let planned: usize = clients.into_iter().map(|it| it.join().unwrap()).sum();
+        (planned, slowest)
+    });
+    assert!(planned > 6, "{planned}");
+    assert!(slowest < Duration::from_secs(2), "{slowest:?}");
+}

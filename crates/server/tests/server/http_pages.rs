@@ -21,6 +21,17 @@ fn page(server: &Running, path: &str) -> (String, String) {
     (head.lines().next().unwrap().to_owned(), body.to_owned())
 }
 
+/// A number of `/metrics`. They are gathered at most once a second.
+pub(crate) fn number(server: &Running, name: &str) -> u64 {
+    std::thread::sleep(Duration::from_millis(1100));
+    let (_, numbers) = page(server, "/metrics");
+    let mut found = numbers.lines().filter_map(|line| {
+        let (of, value) = line.split_once(' ')?;
+        (of == name).then(|| value.parse().unwrap())
+    });
+    found.next().unwrap()
+}
+
 #[test]
 fn pages_have_the_numbers_and_the_health() {
     let (_home, server) = Running::new();

@@ -38,9 +38,25 @@ struct Witness {
     acknowledged: Mutex<BTreeSet<u64>>,
     /// Numbers of the sequence that were returned by acknowledged payments.
     serials: Mutex<Vec<i64>>,
+    /// How often tables were changed, by [`CHANGES`].
+    changes: [AtomicU64; CHANGES.len()],
+    /// Columns that were added to the table `altered` since it was made.
+    added: AtomicU64,
     /// Whether the server is about to be killed.
     is_over: AtomicBool,
 }
+
+/// Kinds of changes of tables that are under way at a kill.
+const CHANGES: [&str; 6] = [
+    "CREATE INDEX",
+    "DROP INDEX",
+    "TRUNCATE",
+    "ALTER TABLE",
+    "DROP and CREATE TABLE",
+    "COPY",
+];
+/// Columns of a table after which another one takes its place.
+const ADDED_MAX: u64 = 80;
 
 #[test]
 fn acknowledged_payments_survive_kills() {
@@ -64,6 +80,11 @@ fn acknowledged_payments_survive_kills() {
     let paid = witness.acknowledged.lock().unwrap().len();
     println!("{rounds} kills, {paid} acknowledged payments, all there");
     assert!(paid > 0);
+    for (kind, number) in CHANGES.iter().zip(&witness.changes) {
+        let number = number.load(Ordering::Relaxed);
+        println!("{kind}: {number} times");
+        assert!(number > 0, "{kind} has never succeeded");
+    }
 }
 
 fn create(server: &Running) {
@@ -193,43 +214,83 @@ fn change_tables(mut client: RawClient, witness: &Witness, seed: u64) -> Option<
     let mut random = Random::seeded(seed);
     loop {
         let batch = random.below(1 << 30);
-        let text = match random.below(6) {
-            0 => "CREATE INDEX IF NOT EXISTS accounts_balance ON accounts (abalance)".to_owned(),
-            1 => "DROP INDEX IF EXISTS accounts_balance".to_owned(),
+        let mut kind = random.below(CHANGES.len() as u64) as usize;
+        let is_wide = witness.added.load(Ordering::Relaxed) >= ADDED_MAX;
+        if kind == 3 && is_wide {
+            kind = 4;
+        }
+        let text = match kind {
+            0 => "CREATE INDEX accounts_balance ON accounts (abalance)".to_owned(),
+            1 => "DROP INDEX accounts_balance".to_owned(),
             2 => "TRUNCATE copied".to_owned(),
-            3 => "ALTER TABLE altered ADD COLUMN IF NOT EXISTS extra int DEFAULT 7".to_owned(),
-            4 => "ALTER TABLE altered DROP COLUMN IF EXISTS extra".to_owned(),
-            _ => {
-                copy_rows(&mut client, batch)?;
-                continue;
-            }
+            3 => format!("ALTER TABLE altered ADD COLUMN extra_{batch} int DEFAULT 7"),
+            4 => "BEGIN; DROP TABLE altered; CREATE TABLE altered (id int PRIMARY KEY); \
+                  INSERT INTO altered VALUES (1), (2), (3); COMMIT"
+                .to_owned(),
+            _ => String::new(),
         };
-        let answer = ask(&mut client, &[query(&text)])?;
+        let answer = if text.is_empty() {
+            copy_rows(&mut client, batch)?
+        } else {
+            ask(&mut client, &[query(&text)])?
+        };
         match answer.sqlstate() {
-            "" | "40001" | "0A000" => {}
+            "" => {
+                witness.changes[kind].fetch_add(1, Ordering::Relaxed);
+                match kind {
+                    3 => {
+                        witness.added.fetch_add(1, Ordering::Relaxed);
+                    }
+                    4 => witness.added.store(0, Ordering::Relaxed),
+                    _ => {}
+                }
+            }
+            // The index is there already, or is not.
+            "42P07" if kind == 0 => {}
+            "42704" if kind == 1 => {}
+            // A name was drawn twice.
+            "42701" if kind == 3 => {}
+            "40001" => {}
             _ if witness.is_over.load(Ordering::Relaxed) => return None,
             other => panic!("{text}: {other}, {:?}", answer.error),
+        }
+        if answer.status != 'I' {
+            ask(&mut client, &[query("ROLLBACK")])?;
         }
     }
 }
 
-/// Replaces the copied rows by those of another batch, in one transaction.
-fn copy_rows(client: &mut RawClient, batch: u64) -> Option<()> {
-    let begun = ask(client, &[query("BEGIN"), query("TRUNCATE copied")])?;
-    assert_eq!(begun.error, None);
-    // The second answer.
-    while client.message().ok()?.kind != b'Z' {}
+/// Replaces the copied rows by those of another batch, in one transaction. Returns the answer to COMMIT, with the first
+/// error.
+fn copy_rows(client: &mut RawClient, batch: u64) -> Option<Answer> {
+    for text in ["BEGIN", "TRUNCATE copied"] {
+        let answer = ask(client, &[query(text)])?;
+        if answer.error.is_some() {
+            return Some(answer);
+        }
+    }
     client.try_send(&query("COPY copied FROM STDIN")).ok()?;
+    let mut received = Vec::new();
     loop {
-        match client.message().ok()?.kind {
+        let message = client.message().ok()?;
+        let kind = message.kind;
+        received.push(message);
+        match kind {
             b'G' => break,
-            b'Z' => return ask(client, &[query("ROLLBACK")]).map(drop),
+            b'Z' => return Some(Answer::of(&received)),
             _ => {}
         }
     }
     let rows: String = (0..COPIED).map(|id| format!("{id}\t{batch}\n")).collect();
-    ask(client, &[copy_data(rows.as_bytes()), copy_done()])?;
-    ask(client, &[query("COMMIT")]).map(drop)
+    let copied = ask(client, &[copy_data(rows.as_bytes()), copy_done()])?;
+    if copied.error.is_some() {
+        return Some(copied);
+    }
+    let mut ended = ask(client, &[query("COMMIT")])?;
+    if ended.error.is_none() && ended.tags != ["COMMIT"] {
+        ended.error = Some(("XX000".to_owned(), format!("{:?}", ended.tags)));
+    }
+    Some(ended)
 }
 
 /// Compares the database with the witness.

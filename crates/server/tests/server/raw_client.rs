@@ -1,7 +1,7 @@
 //! A client that sends any bytes, and reads the server's messages.
 
 use std::io::{self, Read, Write};
-use std::net::TcpStream;
+use std::net::{Shutdown, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
@@ -11,8 +11,22 @@ use crate::running::Running;
 /// A server that says nothing for this long fails its test.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-trait Stream: Read + Write + Send {}
-impl<S: Read + Write + Send> Stream for S {}
+trait Stream: Read + Write + Send {
+    /// Ends what is sent; the answers can still be read.
+    fn end_sending(&self) -> io::Result<()>;
+}
+
+impl Stream for UnixStream {
+    fn end_sending(&self) -> io::Result<()> {
+        self.shutdown(Shutdown::Write)
+    }
+}
+
+impl Stream for TcpStream {
+    fn end_sending(&self) -> io::Result<()> {
+        self.shutdown(Shutdown::Write)
+    }
+}
 
 /// A message of the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +46,8 @@ pub(crate) struct Answer {
     pub(crate) error: Option<(String, String)>,
     /// The state of the transaction.
     pub(crate) status: char,
+    /// The version of the protocol, if it was negotiated.
+    pub(crate) version: Option<u32>,
 }
 
 impl Answer {
@@ -50,6 +66,10 @@ impl Answer {
                     answer.error.get_or_insert(error);
                 }
                 b'Z' => answer.status = char::from(body[0]),
+                b'v' => {
+                    let version = body[..4].try_into().unwrap();
+                    answer.version = Some(u32::from_be_bytes(version));
+                }
                 _ => {}
             }
         }
@@ -170,6 +190,13 @@ impl RawClient {
     /// Sends bytes to a server that may have closed the connection.
     pub(crate) fn try_send(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.stream.write_all(bytes)
+    }
+
+    /// Ends what is sent, and reads the answers up to the end of the connection.
+    pub(crate) fn finish(&mut self) -> Vec<Message> {
+        // It fails if the server has closed the connection.
+        let _ = self.stream.end_sending();
+        self.rest()
     }
 
     /// The next bytes, as many as these.

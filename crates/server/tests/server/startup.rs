@@ -34,6 +34,8 @@ fn versions_are_negotiated() {
     for (minor, secret_bytes, negotiates) in [(0, 4, false), (2, 32, false), (9999, 32, true)] {
         let mut client = RawClient::silent(&server);
         let answer = client.log_in(minor, &[("user", &server.role)]);
+        // It is not newer than what the client speaks.
+        assert_eq!(answer.version, negotiates.then_some((3 << 16) | 2));
         assert_eq!(answer.error, None);
         assert_eq!(client.key.1.len(), secret_bytes, "3.{minor}");
         assert_eq!(answer.kinds.starts_with('v'), negotiates, "3.{minor}");
@@ -41,6 +43,7 @@ fn versions_are_negotiated() {
     let mut client = RawClient::silent(&server);
     let answer = client.log_in(0, &[("user", &server.role), ("_pq_.future", "1")]);
     assert!(answer.kinds.starts_with('v'), "{}", answer.kinds);
+    assert_eq!(answer.version, Some(3 << 16));
     let mut old = RawClient::silent(&server);
     old.send(&packet(&[0, 2, 0, 0, b'm', b'e', 0, 0]));
     assert_eq!(Answer::of(&old.rest()).sqlstate(), "0A000");

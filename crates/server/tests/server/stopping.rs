@@ -1,11 +1,14 @@
 //! The end of a server, and its next start.
 
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::messages::query;
+use crate::messages::{query, startup};
 use crate::raw_client::{Answer, RawClient};
-use crate::running::Running;
+use crate::running::{Home, Running};
 
 #[test]
 fn sessions_are_told_and_data_stays() {
@@ -61,18 +64,53 @@ fn endless_statements_are_cancelled_at_the_end() {
     let before = Instant::now();
     server.signal("TERM");
     let answer = Answer::of(&client.rest());
-    assert!(
-        matches!(answer.sqlstate(), "57014" | "57P01" | ""),
-        "{answer:?}"
-    );
+    assert_eq!(answer.sqlstate(), "57014");
+    assert!(answer.kinds.ends_with('E'), "{}", answer.kinds);
     assert!(server.wait().success());
     assert!(before.elapsed() < Duration::from_secs(20));
+}
+
+/// Neither those that say nothing, nor those whose users are to type a password.
+#[test]
+fn clients_without_a_login_delay_no_stop() {
+    let (_home, mut server) = Running::new();
+    let mut silent = RawClient::silent_tcp(&server);
+    let mut half = RawClient::silent_tcp(&server);
+    half.send(&startup(0, &[("user", &server.role)]));
+    assert_eq!(half.message().unwrap().kind, b'R');
+    let before = Instant::now();
+    server.signal("TERM");
+    assert!(server.wait().success());
+    let time = before.elapsed();
+    assert!(time < Duration::from_secs(5), "{time:?}");
+    for client in [&mut silent, &mut half] {
+        assert_eq!(Answer::of(&client.rest()).sqlstate(), "57P01");
+    }
+}
+
+/// A first start that fails does not use the password up.
+#[test]
+fn the_password_is_shown_by_the_first_start_that_succeeds() {
+    let (_home, other) = Running::new();
+    let address = format!("127.0.0.1:{}", other.port);
+    let home = Home::new();
+    let output = Command::new(env!("CARGO_BIN_EXE_namiki-server"))
+        .args(["--listen", &address, "--http", "none", "--dir"])
+        .arg(home.data())
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(!String::from_utf8_lossy(&output.stdout).contains("password"));
+    let server = home.start(&[]);
+    assert!(server.password.is_some());
+    let mode = fs::metadata(home.data()).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o700, "the directory is private");
 }
 
 #[test]
 fn a_second_server_names_the_directory_in_use() {
     let (home, _server) = Running::new();
-    let output = std::process::Command::new(env!("CARGO_BIN_EXE_namiki-server"))
+    let output = Command::new(env!("CARGO_BIN_EXE_namiki-server"))
         .args(["--listen", "127.0.0.1:0", "--http", "none", "--dir"])
         .arg(home.data())
         .output()
@@ -88,7 +126,7 @@ fn an_address_in_use_is_named_with_a_remedy() {
     let (_home, server) = Running::new();
     let address = format!("127.0.0.1:{}", server.port);
     let other = tempfile::tempdir().unwrap();
-    let output = std::process::Command::new(env!("CARGO_BIN_EXE_namiki-server"))
+    let output = Command::new(env!("CARGO_BIN_EXE_namiki-server"))
         .args(["--listen", &address, "--http", "none", "--dir"])
         .arg(other.path().join("data"))
         .output()
@@ -104,7 +142,7 @@ fn an_address_in_use_is_named_with_a_remedy() {
 #[test]
 fn a_new_password_replaces_the_first() {
     let (home, server) = Running::new();
-    let output = std::process::Command::new(env!("CARGO_BIN_EXE_namiki-server"))
+    let output = Command::new(env!("CARGO_BIN_EXE_namiki-server"))
         .args(["password", "--dir"])
         .arg(home.data())
         .output()
@@ -118,7 +156,7 @@ fn a_new_password_replaces_the_first() {
     );
     assert!(!said.contains(&first));
     let empty = tempfile::tempdir().unwrap();
-    let output = std::process::Command::new(env!("CARGO_BIN_EXE_namiki-server"))
+    let output = Command::new(env!("CARGO_BIN_EXE_namiki-server"))
         .args(["password", "--dir"])
         .arg(empty.path())
         .output()

@@ -60,6 +60,7 @@ impl Changes<'_> {
         row: &mut Vec<Datum>,
         arbiter: Option<&Arbiter>,
     ) -> SqlResult<Inserted> {
+        self.environment.guard.change(self.tx)?;
         let relation = &target.relation;
         target.check(row, self.environment)?;
         let table = self.table(target)?;
@@ -129,6 +130,7 @@ impl Changes<'_> {
         old: &[Datum],
         new: &[Datum],
     ) -> SqlResult<()> {
+        self.environment.guard.change(self.tx)?;
         let relation = &target.relation;
         target.check(new, self.environment)?;
         let table = self.table(target)?;
@@ -175,6 +177,7 @@ impl Changes<'_> {
     /// # Errors
     /// Those of the transaction.
     pub(crate) fn delete(&mut self, target: &Target, key: &[u8], old: &[Datum]) -> SqlResult<bool> {
+        self.environment.guard.change(self.tx)?;
         let table = self.table(target)?;
         if !self.tx.delete_row(&table.table, key)? {
             return Ok(false);

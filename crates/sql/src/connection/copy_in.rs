@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use namiki_data::columns::Datum;
 
-use super::copy_bytes::LineBytes;
 use super::copy_lines::{Fields, LineReader};
 use super::progress::{CommandTag, Progress, Scope};
 use super::{Block, Connection, shared};
@@ -30,8 +29,6 @@ pub(super) struct CopyIn {
     /// The columns that the lines have.
     columns: Vec<usize>,
     lines: LineReader,
-    /// Counts the bytes of lines whose end has not come.
-    kept: LineBytes,
     environment: Environment,
     /// Outside of the transaction; `None`: through it.
     bulk: Option<BulkLoad>,
@@ -81,9 +78,8 @@ impl Connection {
                         // It has read a row of the catalogue that is about to change.
                         self.roll_back(Block::Idle);
                     }
-                    cancelled.check()?;
                     // Fails only if the engine is gone.
-                    let _ = changes.changed().await;
+                    let _ = cancelled.unless(changes.changed()).await?;
                 }
                 found => break found?,
             }
@@ -110,7 +106,6 @@ impl Connection {
             target,
             columns: numbers,
             lines: LineReader::new(copy.format.clone()),
-            kept: LineBytes::new(&shared.copied_bytes),
             environment: self.environment(&none),
             bulk,
             rows: Vec::new(),
@@ -171,22 +166,20 @@ impl Connection {
                 "no COPY is in progress",
             ));
         };
-        let copied = self.copy_chunk(&mut copy, data).await;
+        let copied = match copy.lines.push(data) {
+            Ok(()) => self.copy_rows(&mut copy, false).await,
+            Err(error) => Err(error),
+        };
         match copied {
             Ok(()) => {
                 self.copy = Some(copy);
                 Ok(())
             }
-            Err(error) => Err(self.tellable(error).await),
+            Err(error) => {
+                self.end_statement();
+                Err(self.tellable(error).await)
+            }
         }
-    }
-
-    async fn copy_chunk(&mut self, copy: &mut CopyIn, data: &[u8]) -> SqlResult<()> {
-        copy.kept.set(copy.lines.len() + data.len())?;
-        copy.lines.push(data)?;
-        self.copy_rows(copy, false).await?;
-        copy.lines.forget_read();
-        copy.kept.set(copy.lines.len())
     }
 
     /// The end of the client's stream.
@@ -201,6 +194,7 @@ impl Connection {
             ));
         };
         let done = self.end_copy(&mut copy).await;
+        self.end_statement();
         match done {
             Ok(()) => Ok(Progress::Complete(CommandTag::rows("COPY", copy.count))),
             Err(error) => Err(self.tellable(error).await),
@@ -222,15 +216,22 @@ impl Connection {
     /// The client gives up: returns the error to be reported.
     pub fn copy_failed(&mut self, message: &str) -> SqlError {
         self.copy = None;
+        self.end_statement();
         SqlError::new(
             sqlstate::QUERY_CANCELED,
             format!("COPY from stdin failed: {message}"),
         )
     }
 
+    /// Bytes of COPY that have arrived and are no line yet.
+    #[must_use]
+    pub fn copy_buffered_bytes(&self) -> usize {
+        self.copy.as_ref().map_or(0, |copy| copy.lines.buffered())
+    }
+
     async fn copy_rows(&mut self, copy: &mut CopyIn, is_last: bool) -> SqlResult<()> {
-        copy.cancelled.check()?;
         while let Some(fields) = copy.lines.next_line(is_last)? {
+            copy.cancelled.check()?;
             let line = copy.lines.line();
             let bytes: usize = fields.iter().flatten().map(Vec::len).sum();
             let row = self
@@ -384,5 +385,14 @@ fn column_numbers(target: &Target, names: &[String]) -> SqlResult<Vec<usize>> {
             )
         })
     };
-    names.iter().map(number).collect()
+    let numbers = names.iter().map(number).collect::<SqlResult<Vec<_>>>()?;
+    for (at, name) in names.iter().enumerate() {
+        if names[..at].contains(name) {
+            return Err(SqlError::new(
+                sqlstate::DUPLICATE_COLUMN,
+                format!("column \"{name}\" specified more than once"),
+            ));
+        }
+    }
+    Ok(numbers)
 }

@@ -110,6 +110,7 @@ impl Connection {
             written: 0,
             since_limit: 0,
             copy: Some(CopyOut::new(copy.format.clone(), names.collect())),
+            cancelled: cancelled.clone(),
         });
         Ok(Progress::CopyOut {
             columns,

@@ -30,11 +30,21 @@ impl Connection {
         limit: u32,
         sink: &mut dyn RowSink,
     ) -> SqlResult<Progress> {
-        let cancelled = self.cancel.begin(self.shared.statement_number());
+        let statement = match &portal.rows {
+            Some(rows) => rows.cancelled.clone(),
+            None => Cancelled::default(),
+        };
+        self.begin_statement(statement.clone());
         let progress = self
-            .execute_portal(portal, scope, limit, &cancelled, sink)
+            .execute_portal(portal, scope, limit, &statement, sink)
             .await;
-        self.cancel.end();
+        let goes_on = matches!(
+            progress,
+            Ok(Progress::SinkFull | Progress::CopyIn { .. } | Progress::CopyOut { .. })
+        );
+        if !goes_on {
+            self.end_statement();
+        }
         match progress {
             Err(error) => {
                 portal.rows = None;
@@ -43,6 +53,24 @@ impl Connection {
             }
             progress => progress,
         }
+    }
+
+    /// A statement begins, or goes on: from now on it can be cancelled, also between two calls. A statement that goes on
+    /// keeps its time limit.
+    pub(super) fn begin_statement(&mut self, statement: Cancelled) {
+        let goes_on = self.time_limit.is_some() && self.running.is_same(&statement);
+        if !goes_on {
+            let longest = self.settings.statement_timeout();
+            self.time_limit = longest.map(|it| self.shared.pools.limit_time(&statement, it));
+        }
+        self.cancel.begin(&statement);
+        self.running = statement;
+    }
+
+    /// No statement runs any more.
+    pub(super) fn end_statement(&mut self) {
+        self.cancel.end();
+        self.time_limit = None;
     }
 
     async fn execute_portal(
@@ -92,9 +120,8 @@ impl Connection {
         let is_alone = scope == Scope::Alone && self.block == Block::Idle;
         let mark = sink.mark();
         let (mut repeats, mut refills, mut is_new) = (0, 0, false);
-        let mut changes = self.shared.changes.subscribe();
         let outcome = loop {
-            changes.borrow_and_update();
+            let seen = self.shared.change_number();
             if self.shared.is_outdated(&planned.tables) {
                 planned = self.plan_again(portal, &planned).await?;
             }
@@ -119,6 +146,7 @@ impl Connection {
                 return Err(error);
             }
             if let Some(sequence) = error.sequence_to_refill() {
+                cancelled.check()?;
                 match self.refill(sequence, refills).await {
                     // The sequence of a kept plan may be gone, and another one have its name.
                     Err(error) if error.sqlstate() == sqlstate::UNDEFINED_TABLE && !is_new => {
@@ -131,9 +159,12 @@ impl Connection {
             } else if error.is_stale_plan() {
                 planned = self.plan_again(portal, &planned).await?;
             } else if error.busy_table().is_some() {
-                cancelled.check()?;
-                // Fails only if the engine is gone.
-                let _ = changes.changed().await;
+                let mut changes = self.shared.changes.subscribe();
+                // One that came in between is not waited for.
+                if self.shared.change_number() == seen {
+                    // Fails only if the engine is gone.
+                    let _ = cancelled.unless(changes.changed()).await?;
+                }
             } else if is_alone && error.is_retryable() && repeats < REPEATS_MAX {
                 repeats += 1;
                 count(&self.shared.counters.repeats);
@@ -156,6 +187,7 @@ impl Connection {
                     written: 0,
                     since_limit: 0,
                     copy: None,
+                    cancelled: cancelled.clone(),
                 });
                 self.write_rows(portal, limit, cancelled, sink).await
             }

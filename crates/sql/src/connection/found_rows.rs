@@ -6,9 +6,10 @@ use tokio::sync::mpsc;
 
 use super::copy_lines::write_line;
 use super::progress::Progress;
-use crate::cancel::Cancelled;
+use crate::cancel::{Cancelled, Cause};
 use crate::error::SqlResult;
 use crate::front_end::Batch;
+use crate::pools::TaskGuard;
 use crate::program::OutputFormat;
 use crate::sink::RowSink;
 use crate::syntax::CopyFormat;
@@ -26,14 +27,41 @@ pub(super) struct PortalRows {
     pub(super) since_limit: u32,
     /// How the rows are written: as a row of the protocol, or a line of COPY.
     pub(super) copy: Option<CopyOut>,
+    /// Cancels the statement, also where it goes on later.
+    pub(super) cancelled: Cancelled,
+}
+
+/// A plan on the second pool. It is stopped when this is dropped.
+pub(super) struct RunningPlan {
+    pub(super) batches: mpsc::Receiver<SqlResult<Batch>>,
+    pub(super) cancelled: Cancelled,
+    /// Between two batches it is stopped by this; within one it sees the cancellation.
+    pub(super) _task: TaskGuard,
+}
+
+impl Drop for RunningPlan {
+    fn drop(&mut self) {
+        self.cancelled.set(Cause::Request);
+    }
 }
 
 /// Where further batches come from.
 pub(super) enum RowSource {
     /// A plan on the second pool.
-    Running(mpsc::Receiver<SqlResult<Batch>>),
+    Running(RunningPlan),
     /// All were found.
     Found(VecDeque<Batch>),
+}
+
+impl PortalRows {
+    /// The memory of the rows that were found; those of a plan that runs are few at a time.
+    pub(super) fn memory_bytes(&self) -> usize {
+        let found = match &self.source {
+            RowSource::Found(batches) => batches.iter().map(Batch::memory_bytes).sum(),
+            RowSource::Running(_) => 0,
+        };
+        found + self.batch.as_ref().map_or(0, Batch::memory_bytes)
+    }
 }
 
 /// What one attempt of a statement gave.
@@ -117,18 +145,23 @@ pub(super) async fn write_rows(
             rows.next = 0;
             rows.batch = match &mut rows.source {
                 RowSource::Found(batches) => batches.pop_front(),
-                RowSource::Running(receiver) => receiver.recv().await.transpose()?,
+                RowSource::Running(plan) => {
+                    // The plan itself may take a moment to stop.
+                    cancelled.unless(plan.batches.recv()).await?.transpose()?
+                }
             };
         }
         let Some(batch) = &rows.batch else {
             return Ok(None);
         };
         while rows.next < batch.len() {
-            if limit > 0 && rows.since_limit == limit {
+            if limit > 0 && rows.since_limit >= limit {
                 rows.since_limit = 0;
                 return Ok(Some(Progress::Suspended));
             }
             if sink.is_full() {
+                // The next call has the rest of the limit.
+                rows.since_limit = 0;
                 return Ok(Some(Progress::SinkFull));
             }
             match &mut rows.copy {

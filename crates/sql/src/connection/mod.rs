@@ -6,12 +6,12 @@
 //! ```
 //! *Implicit* is the transaction of several statements between two synchronisation points of the protocol.
 
-mod copy_bytes;
 mod copy_in;
 mod copy_lines;
 mod copy_out;
 mod execute;
 mod found_rows;
+mod kept_rows;
 mod portal;
 mod prepare;
 mod progress;
@@ -27,11 +27,12 @@ use std::sync::Arc;
 
 use namiki::{Savepoint, Session, WorkerId};
 
-use crate::cancel::CancelHandle;
+use crate::cancel::{CancelHandle, Cancelled};
 use crate::change::RowNumbers;
 use crate::ddl::{Effects, EffectsMark};
 use crate::error::{Notice, SqlResult};
 use crate::front_end::SessionInfo;
+use crate::pools::TaskGuard;
 use crate::row_locks::{RowId, RowLock};
 use crate::settings::Settings;
 use crate::shared::Shared;
@@ -91,8 +92,9 @@ pub struct Connection {
     worker: WorkerId,
     info: SessionInfo,
     settings: Settings,
-    /// Made at the first transaction; lent to the second pool while a plan reads through it.
-    session: Option<Session>,
+    /// Made at the first transaction; lent to the second pool while a plan reads through it. In memory of its own: it is moved
+    /// for every statement.
+    session: Option<Box<Session>>,
     block: Block,
     /// Whether the transaction may write nothing.
     read_only: bool,
@@ -107,6 +109,10 @@ pub struct Connection {
     rows_added_to: Vec<RowId>,
     notices: Vec<Notice>,
     cancel: CancelHandle,
+    /// The statement that runs, or has run last.
+    running: Cancelled,
+    /// Its time limit, as long as it runs.
+    time_limit: Option<TaskGuard>,
     copy: Option<CopyIn>,
     /// Whether the messages since the last synchronisation point began without a transaction, and have committed none.
     is_repeatable: bool,
@@ -134,6 +140,8 @@ impl Connection {
             rows_added_to: Vec::new(),
             notices: Vec::new(),
             cancel: CancelHandle::default(),
+            running: Cancelled::default(),
+            time_limit: None,
             copy: None,
             is_repeatable: true,
             repeats: 0,
@@ -155,6 +163,13 @@ impl Connection {
     #[must_use]
     pub fn cancel_handle(&self) -> CancelHandle {
         self.cancel.clone()
+    }
+
+    /// How long a transaction block may wait for its next statement (`idle_in_transaction_session_timeout`); `None`: for
+    /// ever.
+    #[must_use]
+    pub fn idle_in_transaction_timeout(&self) -> Option<std::time::Duration> {
+        self.settings.idle_in_transaction_timeout()
     }
 
     /// A parameter of the start-up message.
@@ -181,6 +196,17 @@ impl Connection {
         std::mem::take(&mut self.notices)
     }
 
+    /// Frees what is kept for the next transaction, unless one runs: the client has been idle for a while.
+    pub fn free_memory(&mut self) {
+        if self.block == Block::Idle && !self.session.as_ref().is_some_and(|it| it.is_running()) {
+            self.session = None;
+            self.savepoints = Vec::new();
+            self.row_locks = Vec::new();
+            self.rows_added_to = Vec::new();
+            self.notices = Vec::new();
+        }
+    }
+
     /// The statements of a text of the simple protocol.
     ///
     /// # Errors
@@ -201,6 +227,8 @@ impl std::fmt::Debug for Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
+        // Also what runs on another thread, for a client that has gone.
+        self.cancel.cancel();
         let effects = std::mem::take(&mut self.effects);
         if let Some(session) = &mut self.session {
             session.rollback();

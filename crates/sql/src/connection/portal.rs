@@ -65,6 +65,12 @@ pub struct Statement {
 }
 
 impl Statement {
+    /// Its text.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
     /// The numbers of its parameters' types.
     #[must_use]
     pub fn parameters(&self) -> &[u32] {
@@ -96,7 +102,7 @@ impl Statement {
 pub struct Portal {
     pub(super) statement: Statement,
     pub(super) parameters: Arc<[Datum]>,
-    /// The formats of its columns.
+    /// The formats of its columns, see [`formats`](Self::formats).
     pub(super) formats: Vec<i16>,
     pub(super) output: Vec<OutputFormat>,
     /// Rows that were found and not written yet.
@@ -112,10 +118,23 @@ impl Portal {
         self.statement.columns()
     }
 
-    /// The format of each column: 0 text, 1 binary.
+    /// The formats of its columns: 0 text, 1 binary; one for each, or one for all. None: all are texts.
     #[must_use]
     pub fn formats(&self) -> &[i16] {
         &self.formats
+    }
+
+    /// The memory of its parameters, and of rows that were found and not written yet.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        let parameter = |value: &Datum| match value {
+            Datum::Text(text) => text.capacity(),
+            Datum::Bytes(bytes) => bytes.capacity(),
+            _ => 0,
+        };
+        let parameters: usize = self.parameters.iter().map(parameter).sum();
+        let own = size_of::<Self>() + size_of_val(&*self.parameters);
+        own + parameters + self.rows.as_ref().map_or(0, PortalRows::memory_bytes)
     }
 
     /// Whether it has run to its end.

@@ -6,6 +6,7 @@ use namiki_data::columns::Datum;
 
 use super::portal::{ColumnDescription, Portal, Statement, Work};
 use super::{Block, Connection, shared};
+use crate::cancel::Cancelled;
 use crate::error::{SqlError, SqlResult};
 use crate::front_end::{Body, OutputColumn, Planned, Request, SessionInfo};
 use crate::program::OutputFormat;
@@ -132,7 +133,7 @@ impl Connection {
                         )
                 }
             };
-            match from_text(of, value, zone) {
+            match from_text(*of, value, zone) {
                 Ok(value) if fits => values.push(value),
                 // The original text says what is wrong, in the words of the planner.
                 _ => return Ok(None),
@@ -165,7 +166,7 @@ impl Connection {
         ))
     }
 
-    /// The plan of a text: a kept one, or a new one, made on the second pool. `None` if the text has no statement, or was
+    /// The plan of a text: a kept one, or a new one, made on another thread. `None` if the text has no statement, or was
     /// lifted and has no row program.
     pub(super) async fn planned(&mut self, key: &TextKey) -> SqlResult<Option<Arc<Planned>>> {
         let shared = shared(self);
@@ -179,13 +180,26 @@ impl Connection {
             }
             _ => {}
         }
+        if self.cancel.is_idle() {
+            // Planning can be cancelled, too.
+            self.begin_statement(Cancelled::default());
+            let planned = self.plan_anew(key).await;
+            self.end_statement();
+            return planned;
+        }
+        self.plan_anew(key).await
+    }
+
+    /// As [`planned`](Self::planned) for a text without a kept plan, within the running statement.
+    async fn plan_anew(&mut self, key: &TextKey) -> SqlResult<Option<Arc<Planned>>> {
+        let shared = shared(self);
         let mut changes = shared.changes.subscribe();
         loop {
             let seen = *changes.borrow_and_update();
             let planned = match self.plan_on_pool(key).await {
                 Err(error) if error.busy_table().is_some() => {
                     // An index or a key is built on the table.
-                    let _ = changes.changed().await;
+                    let _ = self.running.clone().unless(changes.changed()).await?;
                     continue;
                 }
                 planned => planned?,
@@ -208,34 +222,28 @@ impl Connection {
         }
     }
 
-    /// Plans on the second pool: it takes long, and cannot be cancelled. A transaction that has changed the catalogue reads
-    /// it; others read a view, so that they need not be repeated when something else in the catalogue changes. Each reads the
-    /// versions of its tables when it runs.
+    /// Plans on a thread for that, which cannot be interrupted; a statement that is cancelled does not wait for it. A
+    /// transaction that has changed the catalogue reads it; others read a view, so that they need not be repeated when
+    /// something else in the catalogue changes. Each reads the versions of its tables when it runs.
     async fn plan_on_pool(&mut self, key: &TextKey) -> SqlResult<Option<Planned>> {
-        let shared = shared(self);
-        let permit = shared.long_statement().await?;
-        let (key, info) = (key.clone(), self.info.clone());
+        let (shared, cancelled) = (shared(self), self.running.clone());
+        let (key, info, for_task) = (key.clone(), self.info.clone(), Arc::clone(&shared));
+        let bytes = key.text.len();
         if !self.effects.is_empty()
             && self
                 .session
                 .as_ref()
                 .is_some_and(namiki::Session::is_running)
         {
-            return self
-                .lend_session(move |handle, shared| {
-                    let _permit = permit;
-                    plan(&shared, &key, &info, &handle)
-                })
-                .await?;
+            let work = |handle| {
+                let plan = move || plan(&for_task, &key, &info, &handle);
+                shared.pools.plan(bytes, &cancelled, plan)
+            };
+            return self.lend_session(&cancelled, work).await;
         }
-        let view = shared.views.open().await?;
-        let for_task = Arc::clone(&shared);
-        shared
-            .blocking(move || {
-                let _permit = permit;
-                plan(&for_task, &key, &info, &ReadHandle::View(view))
-            })
-            .await?
+        let view = cancelled.unless(shared.views.open()).await??;
+        let plan = move || plan(&for_task, &key, &info, &ReadHandle::View(view));
+        shared.pools.plan(bytes, &cancelled, plan).await
     }
 
     /// Binds the values of a statement's parameters.
@@ -261,15 +269,17 @@ impl Connection {
             ));
         }
         let zone = self.settings.zone();
-        let mut values = Vec::with_capacity(parameters.len());
-        for (at, (value, of)) in parameters.iter().zip(types).enumerate() {
-            values.push(match value {
+        // Of a known length: one allocation.
+        let mut values: Arc<[Datum]> = types.iter().map(|_| Datum::Null).collect();
+        let slots = Arc::get_mut(&mut values).unwrap_or_default();
+        for (at, ((slot, value), of)) in slots.iter_mut().zip(parameters).zip(types).enumerate() {
+            *slot = match value {
                 None => Datum::Null,
-                Some(bytes) if format_of(parameter_formats, at)? == 1 => from_binary(of, bytes)?,
-                Some(bytes) => from_text(of, utf8(bytes)?, zone)?,
-            });
+                Some(bytes) if format_of(parameter_formats, at)? == 1 => from_binary(*of, bytes)?,
+                Some(bytes) => from_text(*of, utf8(bytes)?, zone)?,
+            };
         }
-        self.portal(statement.clone(), values.into(), result_formats)
+        self.portal(statement.clone(), values, result_formats)
     }
 
     fn portal(
@@ -278,21 +288,26 @@ impl Connection {
         parameters: Arc<[Datum]>,
         result_formats: &[i16],
     ) -> SqlResult<Portal> {
-        let mut output = Vec::new();
+        let of_utility;
         let columns = match &statement.work {
-            Work::Planned(planned) => planned.columns.clone().unwrap_or_default(),
-            Work::Utility(utility) => super::utility::columns(utility).unwrap_or_default(),
-            Work::Empty => Vec::new(),
+            Work::Planned(planned) => planned.columns.as_deref().unwrap_or_default(),
+            Work::Utility(utility) => {
+                of_utility = super::utility::columns(utility).unwrap_or_default();
+                &of_utility[..]
+            }
+            Work::Empty => &[],
         };
-        let mut formats = Vec::with_capacity(columns.len());
+        let mut output = Vec::with_capacity(columns.len());
         for (at, column) in columns.iter().enumerate() {
-            let format = format_of(result_formats, at)?;
-            formats.push(format);
             output.push(OutputFormat {
                 sql_type: column.sql_type,
-                binary: format == 1,
+                binary: format_of(result_formats, at)? == 1,
             });
         }
+        let formats = match result_formats {
+            [] | [0] => Vec::new(),
+            formats => formats.to_vec(),
+        };
         Ok(Portal {
             statement,
             parameters,
@@ -338,10 +353,10 @@ fn format_of(formats: &[i16], at: usize) -> SqlResult<i16> {
     }
 }
 
-fn parameter_types(statement: &Statement) -> Vec<SqlType> {
+fn parameter_types(statement: &Statement) -> &[SqlType] {
     match &statement.work {
-        Work::Planned(planned) => planned.parameters.clone(),
-        _ => Vec::new(),
+        Work::Planned(planned) => &planned.parameters,
+        _ => &[],
     }
 }
 

@@ -4,22 +4,23 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc;
 
-use super::found_rows::{Outcome, RowSource};
+use super::found_rows::{Outcome, RowSource, RunningPlan};
 use super::portal::Portal;
 use super::{Connection, shared};
 use crate::cancel::Cancelled;
 use crate::catalogue::SEQUENCE_VERSION;
 use crate::error::{SqlError, SqlResult};
 use crate::front_end::{Batch, Body, Plan, Planned, RunSettings};
+use crate::pools::TaskGuard;
 use crate::program::{Environment, SelectProgram};
-use crate::shared::Shared;
+use crate::shared::{Shared, failed_task};
 use crate::sink::RowSink;
 use crate::sqlstate;
 use crate::stats::count;
 use crate::storage::{ReadHandle, Reader};
 
 /// Batches between a plan and the connection that writes them.
-const BATCHES_AHEAD: usize = 2;
+const BATCHES_AHEAD: usize = 1;
 
 impl Connection {
     pub(super) async fn select(
@@ -41,24 +42,31 @@ impl Connection {
         match program {
             // A portal that stops in the middle keeps a plan's rows.
             Some(program) if limit == 0 => {
-                let rows = self
-                    .select_program(planned, program, portal, environment, is_alone, sink)
-                    .await?;
-                Ok(Outcome::Rows(rows))
+                let mark = sink.mark();
+                let selected = self
+                    .select_program(planned, program, portal, &environment, is_alone, sink)
+                    .await;
+                match selected {
+                    // The plan finds the same rows, on another thread.
+                    Err(error) if error.is_long_program() => {
+                        sink.rewind(mark);
+                    }
+                    done => return done.map(Outcome::Rows),
+                }
             }
-            _ if is_alone => {
-                self.select_from_view(planned, plan, environment, cancelled)
-                    .await
-            }
-            _ => {
-                let batches = self
-                    .plan_in_transaction(planned, plan, environment, cancelled)
-                    .await?;
-                let ticket = self.in_transaction(|tx| Ok(tx.end_statement()?))?;
-                self.acknowledged(ticket).await?;
-                Ok(Outcome::Found(RowSource::Found(batches.into())))
-            }
+            _ => {}
         }
+        if is_alone {
+            return self
+                .select_from_view(planned, plan, environment, cancelled)
+                .await;
+        }
+        let batches = self
+            .plan_in_transaction(planned, plan, environment, cancelled)
+            .await?;
+        let ticket = self.in_transaction(|tx| Ok(tx.end_statement()?))?;
+        self.acknowledged(ticket).await?;
+        Ok(Outcome::Found(RowSource::Found(batches.into())))
     }
 
     async fn select_program(
@@ -66,7 +74,7 @@ impl Connection {
         planned: &Planned,
         program: &SelectProgram,
         portal: &Portal,
-        environment: Environment,
+        environment: &Environment,
         is_alone: bool,
         sink: &mut dyn RowSink,
     ) -> SqlResult<u64> {
@@ -81,7 +89,7 @@ impl Connection {
             program.run(
                 tx,
                 &shared.storage,
-                &environment,
+                environment,
                 &portal.output,
                 rows_max,
                 sink,
@@ -91,7 +99,7 @@ impl Connection {
         if program.access.is_none() && planned.tables.iter().all(is_sequence) && is_alone {
             // No table is read: no transaction is needed.
             drop(body);
-            return program.run_without_tables(&environment, &portal.output, sink);
+            return program.run_without_tables(environment, &portal.output, sink);
         }
         let (rows, ticket) = if is_alone {
             self.session()?;
@@ -125,8 +133,8 @@ impl Connection {
     ) -> SqlResult<Outcome> {
         let shared = shared(self);
         count(&shared.counters.plan_runs);
-        let permit = shared.long_statement().await?;
-        let view = shared.views.open().await?;
+        let permit = shared.pools.long_statement(cancelled).await?;
+        let view = cancelled.unless(shared.views.open()).await??;
         Self::check_versions(&shared, &mut Reader::View(&view), &planned.tables)?;
         let settings = RunSettings {
             handle: ReadHandle::View(view),
@@ -136,14 +144,18 @@ impl Connection {
         };
         let (sender, receiver) = mpsc::channel(BATCHES_AHEAD);
         let (plan, for_task) = (plan.clone(), Arc::clone(&shared));
-        shared.pool().spawn(async move {
+        let task = shared.pool().spawn(async move {
             let _permit = permit;
             if let Err(error) = send_batches(&for_task, &plan, settings, &sender).await {
                 // A connection that is gone does not wait for it.
                 let _ = sender.send(Err(error)).await;
             }
         });
-        Ok(Outcome::Found(RowSource::Running(receiver)))
+        Ok(Outcome::Found(RowSource::Running(RunningPlan {
+            batches: receiver,
+            cancelled: cancelled.clone(),
+            _task: TaskGuard::new(&task),
+        })))
     }
 
     /// Runs a plan through the running transaction, and returns all of its rows.
@@ -156,25 +168,28 @@ impl Connection {
     ) -> SqlResult<Vec<Batch>> {
         let shared = shared(self);
         count(&shared.counters.plan_runs);
-        let permit = shared.long_statement().await?;
+        let permit = shared.pools.long_statement(cancelled).await?;
         let (plan, planned) = (plan.clone(), Arc::clone(planned));
-        let (cancelled, rows_max) = (cancelled.clone(), shared.options.scan_rows_max);
+        let (statement, rows_max) = (cancelled.clone(), shared.options.scan_rows_max);
         let bytes_max = shared.options.result_bytes_max;
-        self.lend_session(move |handle, shared| {
-            let _permit = permit;
-            handle.with(|reader| Self::check_versions(&shared, reader, &planned.tables))?;
-            let settings = RunSettings {
-                handle,
-                environment,
-                cancelled,
-                rows_max,
-            };
-            shared.pool().block_on(async {
-                let mut rows = shared.front_end.run(&plan, settings).await?;
+        let for_task = Arc::clone(&shared);
+        self.lend_session(cancelled, |handle| async move {
+            let task = shared.pool().spawn(async move {
+                let _permit = permit;
+                handle.with(|reader| Self::check_versions(&for_task, reader, &planned.tables))?;
+                let settings = RunSettings {
+                    handle,
+                    environment,
+                    cancelled: statement,
+                    rows_max,
+                };
+                let mut rows = for_task.front_end.run(&plan, settings).await?;
                 rows.all(bytes_max).await
-            })
+            });
+            let _guard = TaskGuard::new(&task);
+            task.await.map_err(|error| failed_task(&error))?
         })
-        .await?
+        .await
     }
 }
 

@@ -6,23 +6,40 @@ use namiki::{Session, Ticket, Transaction};
 use parking_lot::Mutex;
 
 use super::{Block, Connection, shared};
+use crate::cancel::Cancelled;
 use crate::ddl::Effects;
 use crate::error::{SqlError, SqlResult};
-use crate::program::Environment;
+use crate::program::{Environment, Guard};
 use crate::shared::Shared;
 use crate::sqlstate;
 use crate::stats::count;
 use crate::storage::{ReadHandle, Reader};
 use crate::types::now_micros;
 
+/// Rows that a program visits or changes on the calling thread, which serves other clients, too: a millisecond or two.
+pub(super) const ROWS_HERE_MAX: usize = 2048;
 /// How often a message is repeated after conflicts.
 const REPEATS_MAX: u32 = 1000;
+
+/// Runs this in the running transaction of a session.
+pub(super) fn statement<T>(
+    session: &mut Session,
+    body: impl FnOnce(&mut Transaction) -> SqlResult<T>,
+) -> SqlResult<T> {
+    session.statement(|tx| match body(tx) {
+        Err(error) if error.is_final() => {
+            // What a refusal is based on has to be of one moment; if it is not, the conflict is the error.
+            Err(error.told_after(tx.end_statement()?))
+        }
+        done => done,
+    })
+}
 
 impl Connection {
     /// The session, made if it is not there.
     pub(super) fn session(&mut self) -> SqlResult<&mut Session> {
         if self.session.is_none() {
-            self.session = Some(self.shared.db.session_on(self.worker)?);
+            self.session = Some(Box::new(self.shared.db.session_on(self.worker)?));
         }
         match &mut self.session {
             Some(session) => Ok(session),
@@ -51,6 +68,12 @@ impl Connection {
             parameters: Arc::clone(parameters),
             now: self.now,
             zone: self.settings.zone(),
+            guard: Guard {
+                cancelled: self.running.clone(),
+                rows_max: self.shared.options.scan_rows_max,
+                written_bytes_max: self.shared.options.written_bytes_max,
+                rows_here_max: Some(ROWS_HERE_MAX),
+            },
         }
     }
 
@@ -59,30 +82,24 @@ impl Connection {
         &mut self,
         body: impl FnOnce(&mut Transaction) -> SqlResult<T>,
     ) -> SqlResult<T> {
-        self.session()?.statement(|tx| match body(tx) {
-            Err(error) if error.is_final() => {
-                // What a refusal is based on has to be of one moment; if it is not, the conflict is the error.
-                Err(error.told_after(tx.end_statement()?))
-            }
-            done => done,
-        })
+        statement(self.session()?, body)
     }
 
-    /// Lends the running transaction to a function on the second pool.
+    /// Lends the running transaction to work on other threads, until it ends or the statement is cancelled.
     ///
     /// # Errors
-    /// XX000 if the function panics: the transaction is gone then.
-    pub(super) async fn lend_session<T: Send + 'static>(
+    /// Those of the work; 57014 after a cancellation.
+    pub(super) async fn lend_session<T, F: Future<Output = SqlResult<T>>>(
         &mut self,
-        work: impl FnOnce(ReadHandle, Arc<Shared>) -> T + Send + 'static,
+        cancelled: &Cancelled,
+        work: impl FnOnce(ReadHandle) -> F,
     ) -> SqlResult<T> {
         let slot = Arc::new(Mutex::new(self.session.take()));
-        let shared = shared(self);
-        let (handle, for_task) = (ReadHandle::Session(Arc::clone(&slot)), Arc::clone(&shared));
-        let done = shared.blocking(move || work(handle, for_task)).await;
+        let work = work(ReadHandle::Session(Arc::clone(&slot)));
+        let done = cancelled.unless(work).await;
         // What may still hold the handle finds no session any more.
         self.session = slot.lock().take();
-        done
+        done?
     }
 
     /// Waits until a commit is durable. The future borrows nothing, so that a task may move between threads.
@@ -186,6 +203,7 @@ impl Connection {
     /// # Errors
     /// 40001 after a conflict: nothing of it has happened. 08007 if it is not known.
     pub async fn sync(&mut self) -> SqlResult<()> {
+        self.end_statement();
         let committed = if self.block == Block::Implicit {
             self.commit().await
         } else {
@@ -209,6 +227,7 @@ impl Connection {
     /// An error was reported to the client: the transaction of the messages since the last `sync` ends, and a block has
     /// failed.
     pub fn failed(&mut self) {
+        self.end_statement();
         match self.block {
             Block::Idle | Block::Implicit => self.roll_back(Block::Idle),
             Block::Explicit => {

@@ -11,7 +11,7 @@ use crate::catalogue::{DefaultRow, Named, Relation, TableRow};
 use crate::change::{DefaultValue, Target};
 use crate::ddl_command::{AlterOperation, ColumnDefinition, KeyDefinition, QualifiedName};
 use crate::error::{Notice, SqlError, SqlResult};
-use crate::program::Environment;
+use crate::program::{Environment, Guard};
 use crate::sqlstate;
 use crate::types::{TimeZone, now_micros};
 
@@ -211,6 +211,7 @@ fn add_column(
         parameters: Arc::new([]),
         now: now_micros(),
         zone: TimeZone::Utc,
+        guard: Guard::none(),
     };
     let value = match rules.defaults.last() {
         Some(DefaultValue::Value(scalar)) => of.assign(scalar.constant(&environment)?)?,
@@ -239,6 +240,7 @@ fn check_rows(context: &mut DdlContext<'_>, old: &Relation, row: TableRow) -> Sq
         parameters: Arc::new([]),
         now: now_micros(),
         zone: TimeZone::Utc,
+        guard: Guard::none(),
     };
     context.statement(|tx| {
         let mut count = 0;

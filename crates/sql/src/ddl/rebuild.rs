@@ -15,7 +15,7 @@ use super::context::DdlContext;
 use crate::catalogue::Relation;
 use crate::change::{Changes, RowNumbers, Target};
 use crate::error::{SqlError, SqlResult};
-use crate::program::Environment;
+use crate::program::{Environment, Guard};
 use crate::sqlstate;
 use crate::storage::{Reader, decode_row};
 use crate::types::{TimeZone, now_micros};
@@ -95,6 +95,7 @@ fn environment() -> Environment {
         parameters: Arc::new([]),
         now: now_micros(),
         zone: TimeZone::Utc,
+        guard: Guard::none(),
     }
 }
 

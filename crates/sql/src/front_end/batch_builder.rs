@@ -14,11 +14,18 @@ use super::errors::sql_error;
 use crate::error::{SqlError, SqlResult};
 use crate::types::{SqlType, TimeZone, write_text};
 
+/// Rows of a batch, and bytes of its texts: a batch is full when it has one of both. Joins multiply batches, so that rows with
+/// long values come in short ones.
+pub(super) const BATCH_ROWS: usize = 4096;
+const BATCH_BYTES: usize = 256 << 10;
+
 /// Gathers rows of a batch, column by column.
 pub(super) struct BatchBuilder {
     schema: SchemaRef,
     columns: Vec<ColumnBuilder>,
     rows: usize,
+    /// Of texts and byte strings.
+    bytes: usize,
 }
 
 enum ColumnBuilder {
@@ -147,6 +154,7 @@ impl BatchBuilder {
             schema,
             columns,
             rows: 0,
+            bytes: 0,
         })
     }
 
@@ -155,11 +163,19 @@ impl BatchBuilder {
         self.rows
     }
 
+    /// Whether further rows belong to the next batch.
+    pub(super) fn is_full(&self) -> bool {
+        self.rows >= BATCH_ROWS || self.bytes >= BATCH_BYTES
+    }
+
     /// The next value of a column.
     ///
     /// # Errors
     /// XX001 if it is of another type.
     pub(super) fn append(&mut self, column: usize, value: Value<'_>) -> SqlResult<()> {
+        if let Value::Text(bytes) | Value::Bytes(bytes) = value {
+            self.bytes += bytes.len();
+        }
         self.columns[column].append(value)
     }
 
@@ -175,7 +191,7 @@ impl BatchBuilder {
     pub(super) fn finish(&mut self) -> SqlResult<RecordBatch> {
         let columns = self.columns.iter_mut().map(ColumnBuilder::finish).collect();
         let options = RecordBatchOptions::new().with_row_count(Some(self.rows));
-        self.rows = 0;
+        (self.rows, self.bytes) = (0, 0);
         RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)
             .map_err(|error| sql_error(error.into()))
     }

@@ -19,7 +19,7 @@ use super::expressions::Columns;
 use super::mixed_types::cast_operands;
 use super::planner::Planning;
 use super::prepare::prepare_expression;
-use super::sql_casts::check_assignable;
+use super::sql_casts::{check_assignable, may_be_any};
 use crate::catalogue::Relation;
 use crate::error::SqlResult;
 use crate::program::Scalar;
@@ -132,8 +132,7 @@ impl Planning<'_, '_> {
         let coerced = simplifier.coerce(bound, &scope.schema).map_err(sql_error)?;
         if let Some(of) = target {
             let (_, from) = coerced.to_field(&scope.schema).map_err(sql_error)?;
-            let is_literal = matches!(&coerced, Expr::Literal(..) | Expr::Placeholder(_));
-            check_assignable(field_type(&from), of, is_literal)?;
+            check_assignable(field_type(&from), of, may_be_any(&coerced))?;
         }
         let cast = match target {
             Some(of) if coerced.get_type(&scope.schema).map_err(sql_error)? != arrow_type(of) => {

@@ -1,11 +1,11 @@
 //! Arithmetic and casts as PostgreSQL has them: DataFusion's whole numbers wrap, and its casts truncate.
 //!
-//! An analyzer rule puts functions of ours in the place of operators on whole numbers, and rounds before a cast to one. It
+//! An analyzer rule puts functions of ours in the place of operators on numbers, and rounds before a cast to one. It
 //! runs after the coercion of types, so both operands have one type.
 
 use std::sync::{Arc, LazyLock};
 
-use datafusion::arrow::array::{Array, ArrayRef, AsArray};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, new_empty_array};
 use datafusion::arrow::compute::kernels::numeric;
 use datafusion::arrow::datatypes::{DataType, Float32Type, Float64Type};
 use datafusion::arrow::error::ArrowError;
@@ -22,9 +22,12 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::AnalyzerRule;
 use datafusion::scalar::ScalarValue;
 
-use super::arrow_values::{arrow_type, field_type, sql_type_of};
-use super::errors::external;
+use super::arrow_values::{arrow_type, datum_at, field_type, scalar_value, sql_type_of};
+use super::decimals::apply_decimal_rules;
+use super::errors::{external, sql_error};
+use super::expression_parts::like_arguments;
 use super::sql_casts;
+use crate::error::SqlResult;
 use crate::program::ArithmeticOperator;
 use crate::types::SqlType;
 
@@ -61,7 +64,7 @@ impl AnalyzerRule for CheckedArithmetic {
 
 /// The same for an expression without a plan.
 pub(super) fn check_expression(expr: Expr, schema: &DFSchema) -> PlanResult<Expr> {
-    Ok(expr.rewrite(&mut Rewriter { schema })?.data)
+    apply_decimal_rules(expr.rewrite(&mut Rewriter { schema })?.data, schema)
 }
 
 struct Rewriter<'s> {
@@ -81,6 +84,7 @@ impl Rewriter<'_> {
             Operator::Plus => Some(&CHECKED[0]),
             Operator::Minus => Some(&CHECKED[1]),
             Operator::Multiply => Some(&CHECKED[2]),
+            Operator::Divide => Some(&CHECKED[3]),
             _ => None,
         };
         let Some(function) = function else {
@@ -102,7 +106,10 @@ impl Rewriter<'_> {
             right.get_type(self.schema).ok(),
         );
         match types {
-            (Some(of), Some(other)) if of == other && of.is_signed_integer() => {
+            (Some(of), Some(other))
+                if of == other
+                    && (of.is_floating() || of.is_signed_integer() && op != Operator::Divide) =>
+            {
                 let args = vec![*left, *right];
                 let call = ScalarFunction::new_udf(Arc::clone(function), args);
                 Transformed::yes(Expr::ScalarFunction(call))
@@ -178,6 +185,15 @@ impl TreeNodeRewriter for Rewriter<'_> {
         match expr {
             Expr::BinaryExpr(binary) => Ok(self.binary(binary)),
             Expr::Cast(cast) => self.cast(cast),
+            Expr::Negative(input) => match input.get_type(self.schema) {
+                Ok(of) if of.is_signed_integer() => {
+                    let zero = Expr::Literal(ScalarValue::new_zero(&of)?, None);
+                    let args = vec![zero, *input];
+                    let call = ScalarFunction::new_udf(Arc::clone(&CHECKED[1]), args);
+                    Ok(Transformed::yes(Expr::ScalarFunction(call)))
+                }
+                _ => Ok(Transformed::no(Expr::Negative(input))),
+            },
             Expr::Between(between) => {
                 let of = self.type_of(&between.expr);
                 Ok(Transformed::yes(Expr::Between(Between {
@@ -223,30 +239,40 @@ impl TreeNodeRewriter for Rewriter<'_> {
     }
 }
 
-static CHECKED: LazyLock<[Arc<ScalarUDF>; 3]> = LazyLock::new(|| {
-    [
-        ArithmeticOperator::Add,
-        ArithmeticOperator::Subtract,
-        ArithmeticOperator::Multiply,
-    ]
-    .map(|operator| Arc::new(ScalarUDF::from(Checked::new(operator))))
-});
+/// In the order of [`CHECKED`].
+const OPERATORS: [ArithmeticOperator; 4] = [
+    ArithmeticOperator::Add,
+    ArithmeticOperator::Subtract,
+    ArithmeticOperator::Multiply,
+    ArithmeticOperator::Divide,
+];
+
+static CHECKED: LazyLock<[Arc<ScalarUDF>; 4]> =
+    LazyLock::new(|| OPERATORS.map(|operator| Arc::new(ScalarUDF::from(Checked::new(operator)))));
 static ROUND: LazyLock<Arc<ScalarUDF>> =
     LazyLock::new(|| Arc::new(ScalarUDF::from(RoundToInteger::new())));
 
 /// The operator that a function stands for.
 pub(super) fn checked_operator(function: &ScalarUDF) -> Option<ArithmeticOperator> {
     let at = CHECKED.iter().position(|it| **it == *function)?;
-    Some(
-        [
-            ArithmeticOperator::Add,
-            ArithmeticOperator::Subtract,
-            ArithmeticOperator::Multiply,
-        ][at],
-    )
+    Some(OPERATORS[at])
 }
 
-/// An operator on whole numbers that fails on overflow.
+/// Floating-point numbers of either width, which fail on overflow and on a division by zero.
+fn floats(operator: ArithmeticOperator, left: &ArrayRef, right: &ArrayRef) -> SqlResult<ArrayRef> {
+    let of = sql_type_of(left.data_type());
+    let values = (0..left.len()).map(|row| {
+        let (left, right) = (datum_at(left, row, of)?, datum_at(right, row, of)?);
+        scalar_value(&operator.apply(of, &left, &right)?, of)
+    });
+    let values = values.collect::<SqlResult<Vec<_>>>()?;
+    if values.is_empty() {
+        return Ok(new_empty_array(left.data_type()));
+    }
+    ScalarValue::iter_to_array(values).map_err(sql_error)
+}
+
+/// An operator on numbers that fails on overflow.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Checked {
     operator: ArithmeticOperator,
@@ -267,6 +293,7 @@ impl ScalarUDFImpl for Checked {
         match self.operator {
             ArithmeticOperator::Add => "checked_add",
             ArithmeticOperator::Subtract => "checked_subtract",
+            ArithmeticOperator::Divide => "checked_divide",
             _ => "checked_multiply",
         }
     }
@@ -285,6 +312,10 @@ impl ScalarUDFImpl for Checked {
             return datafusion::common::internal_err!("{} takes two numbers", self.name());
         };
         let (left, right): (&ArrayRef, &ArrayRef) = (left, right);
+        if left.data_type().is_floating() {
+            let result = floats(self.operator, left, right).map_err(external)?;
+            return like_arguments(&args.args, result);
+        }
         let result = match self.operator {
             ArithmeticOperator::Add => numeric::add(left, right),
             ArithmeticOperator::Subtract => numeric::sub(left, right),
@@ -353,23 +384,6 @@ impl ScalarUDFImpl for RoundToInteger {
         };
         like_arguments(&args.args, rounded)
     }
-}
-
-/// A single value if all arguments were single values.
-pub(super) fn like_arguments(
-    args: &[ColumnarValue],
-    result: ArrayRef,
-) -> PlanResult<ColumnarValue> {
-    if args
-        .iter()
-        .all(|arg| matches!(arg, ColumnarValue::Scalar(_)))
-        && result.len() == 1
-    {
-        return Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(
-            &result, 0,
-        )?));
-    }
-    Ok(ColumnarValue::Array(result))
 }
 
 /// The decimal type of the rounded number, which may have a digit more.

@@ -40,10 +40,10 @@ pub(super) fn sql_error(error: DataFusionError) -> SqlError {
             Some(first) => sql_error(first),
             None => SqlError::new(sqlstate::INTERNAL_ERROR, "several errors"),
         },
-        other => SqlError::new(
-            sqlstate::INTERNAL_ERROR,
-            first_line(&other.strip_backtrace()),
-        ),
+        other => {
+            let message = other.strip_backtrace();
+            SqlError::new(execution_state(&message), first_line(&message))
+        }
     }
 }
 
@@ -183,6 +183,8 @@ fn execution_state(message: &str) -> &'static str {
         sqlstate::INVALID_DATETIME_FORMAT
     } else if has("Cannot cast string") || has("Cast error") || has("Error parsing") {
         sqlstate::INVALID_TEXT_REPRESENTATION
+    } else if has("Cannot run range queries") {
+        sqlstate::FEATURE_NOT_SUPPORTED
     } else if has("negative count") {
         sqlstate::SUBSTRING_ERROR
     } else if has("square root of a negative") {
@@ -209,7 +211,22 @@ pub(super) fn parser_error(error: &ParserError) -> SqlError {
 
 fn schema_error(error: &SchemaError) -> SqlError {
     match error {
-        SchemaError::FieldNotFound { field, .. } => {
+        SchemaError::FieldNotFound {
+            field,
+            valid_fields,
+        } => {
+            let is_of = |table: &str| {
+                let mut tables = valid_fields.iter().filter_map(|it| it.relation.as_ref());
+                tables.any(|it| it.table() == table)
+            };
+            if let Some(table) = field.relation.as_ref().map(|it| it.table())
+                && !is_of(table)
+            {
+                return SqlError::new(
+                    sqlstate::UNDEFINED_TABLE,
+                    format!("missing FROM-clause entry for table \"{table}\""),
+                );
+            }
             let name = match &field.relation {
                 Some(relation) => format!("{}.{}", relation.table(), field.name),
                 None => format!("\"{}\"", field.name),

@@ -1,8 +1,11 @@
 //! Parts of expressions.
 
+use datafusion::arrow::array::{Array, ArrayRef};
+use datafusion::common::Result as PlanResult;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion::logical_expr::Expr;
 use datafusion::logical_expr::expr::Placeholder;
+use datafusion::logical_expr::{ColumnarValue, Expr};
+use datafusion::scalar::ScalarValue;
 
 use super::errors::sql_error;
 use crate::error::SqlResult;
@@ -42,4 +45,21 @@ pub(super) fn parameters_of(expr: &Expr) -> SqlResult<Vec<Placeholder>> {
     })
     .map_err(sql_error)?;
     Ok(found)
+}
+
+/// A single value if all arguments were single values.
+pub(super) fn like_arguments(
+    args: &[ColumnarValue],
+    result: ArrayRef,
+) -> PlanResult<ColumnarValue> {
+    if args
+        .iter()
+        .all(|arg| matches!(arg, ColumnarValue::Scalar(_)))
+        && result.len() == 1
+    {
+        return Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(
+            &result, 0,
+        )?));
+    }
+    Ok(ColumnarValue::Array(result))
 }

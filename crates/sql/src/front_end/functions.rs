@@ -11,8 +11,8 @@ use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 
-use super::checked::like_arguments;
 use super::errors::external;
+use super::expression_parts::like_arguments;
 use crate::catalogue::Sequences;
 use crate::error::SqlResult;
 use crate::syntax::quoted;

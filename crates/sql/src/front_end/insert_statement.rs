@@ -16,7 +16,7 @@ use super::names::{identifier, is_default, no_column, parameter_number, table_na
 use super::output_columns::OutputColumn;
 use super::planned::{Body, Plan};
 use super::planner::Planning;
-use super::sql_casts::check_assignable;
+use super::sql_casts::{check_assignable, may_be_any};
 use crate::change::{Arbiter, ConflictAction, InsertProgram, InsertValue, OnConflict, Target};
 use crate::error::{SqlError, SqlResult};
 use crate::program::{Scalar, cast};
@@ -320,8 +320,11 @@ pub(super) fn cast_columns(
     for (at, column) in schema.columns().into_iter().enumerate() {
         let name = format!("c{at}");
         if let Some(of) = at.checked_sub(from).and_then(|at| types.get(at)) {
-            // Which texts are literals is not known here.
-            check_assignable(field_type(schema.field(at)), *of, true)?;
+            let is_literal = match &plan {
+                LogicalPlan::Projection(outer) => outer.expr.get(at).is_none_or(may_be_any),
+                _ => true,
+            };
+            check_assignable(field_type(schema.field(at)), *of, is_literal)?;
         }
         let expr = PlanExpr::Column(column);
         columns.push(match at.checked_sub(from).and_then(|at| types.get(at)) {

@@ -5,10 +5,13 @@ use datafusion::common::DFSchema;
 use datafusion::logical_expr::expr::{BinaryExpr, InList};
 use datafusion::logical_expr::{Between, Cast, Expr, ExprSchemable, Operator};
 
+use super::float_extremes::ordered_extreme;
+
 /// The expression with casts around operands that need them:
 /// - A decimal beside a floating-point number becomes one, too: DataFusion has it the other way.
 /// - A date and an interval are a timestamp.
 /// - A text literal in arithmetic is a number.
+/// - `min` and `max` of floating-point numbers are ours.
 /// - `ceil`, `floor` and `trunc` of a decimal have no digits behind the point.
 pub(super) fn cast_operands(expr: Expr, schema: &DFSchema) -> Expr {
     match expr {
@@ -52,6 +55,7 @@ pub(super) fn cast_operands(expr: Expr, schema: &DFSchema) -> Expr {
                 _ => call,
             }
         }
+        Expr::AggregateFunction(call) => Expr::AggregateFunction(ordered_extreme(call, schema)),
         other => other,
     }
 }

@@ -8,6 +8,7 @@
 //! ```
 
 mod arrow_values;
+mod average;
 mod batch_builder;
 mod bound_expressions;
 mod change_statements;
@@ -16,9 +17,11 @@ mod compile;
 mod context;
 mod ddl;
 mod ddl_types;
+mod decimals;
 mod errors;
 mod expression_parts;
 mod expressions;
+mod float_extremes;
 mod foreign;
 mod functions;
 mod insert_statement;
@@ -31,15 +34,19 @@ mod paths;
 mod planned;
 mod planner;
 mod prepare;
+mod regclass;
 mod rewrite;
 mod rewrite_catalogue;
 mod rewrite_shape;
 mod rules;
 mod run;
+mod scan;
 mod sql_casts;
 mod system_rows;
 mod system_tables;
 mod tables;
+mod typed_numbers;
+mod watched;
 
 pub(crate) use output_columns::OutputColumn;
 pub(crate) use planned::{Body, Plan, Planned};

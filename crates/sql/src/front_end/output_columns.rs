@@ -1,7 +1,9 @@
 //! The names and types of a statement's columns.
 
 use datafusion::common::DFSchema;
-use datafusion::sql::sqlparser::ast::{Expr, Ident, Query, Select, SelectItem, SetExpr};
+use datafusion::sql::sqlparser::ast::{
+    CastKind, DataType, Expr, Ident, Query, Select, SelectItem, SetExpr, TrimWhereField,
+};
 
 use super::arrow_values::{field_type, origin};
 use super::names::identifier;
@@ -66,6 +68,8 @@ fn select_of(query: &Query) -> Option<&Select> {
 /// Gives columns that DataFusion would take for one, such as `5, 5` or `id, *`, names of their own; clients see those that
 /// PostgreSQL gives.
 pub(super) fn tell_apart(query: &mut Query) {
+    let order = query.order_by.as_ref().map(ToString::to_string);
+    let order = order.unwrap_or_default();
     let SetExpr::Select(select) = &mut *query.body else {
         return;
     };
@@ -82,12 +86,25 @@ pub(super) fn tell_apart(query: &mut Query) {
         let may_equal = is_computed && has_computed;
         has_computed |= is_computed;
         let is_new = seen.insert(without_casts(expr).to_string());
-        if is_new && !has_wildcard && (is_distinct || !may_equal) {
+        // `SELECT a::text … ORDER BY t.a` sorts by the column that was cast.
+        let is_cast = !is_computed && !is_column(expr);
+        let hides = is_cast && name_of(expr).is_some_and(|it| order.contains(&format!(".{it}")));
+        if is_new && !has_wildcard && (is_distinct || !may_equal) && !hides {
             continue;
         }
         *item = SelectItem::ExprWithAlias {
             expr: expr.clone(),
             alias: Ident::with_quote('"', format!("{HIDDEN}{at}")),
+        };
+    }
+}
+
+/// Keeps the name of a function that the rewriting replaces.
+pub(super) fn keep_name(item: &mut SelectItem, at: usize, name: &str) {
+    if let SelectItem::UnnamedExpr(expr) = item {
+        *item = SelectItem::ExprWithAlias {
+            expr: expr.clone(),
+            alias: Ident::with_quote('"', format!("{HIDDEN}{at}{HIDDEN}{name}")),
         };
     }
 }
@@ -115,11 +132,14 @@ pub(super) fn tell_apart_parts(body: &mut SetExpr) {
             _ => None,
         })
         .collect();
+    let mut seen = std::collections::HashSet::new();
     for (at, item) in select.projection.iter_mut().enumerate() {
         let SelectItem::UnnamedExpr(expr) = item else {
             continue;
         };
-        if is_column(without_casts(expr)) {
+        // The second time, a column has no name by which it could be found.
+        let is_new = seen.insert(without_casts(expr).to_string());
+        if is_column(without_casts(expr)) && is_new {
             continue;
         }
         let own = names.get(at).cloned().flatten().filter(|name| {
@@ -176,7 +196,14 @@ fn names_of(select: &Select, columns: usize) -> Vec<Option<String>> {
                 names.extend(std::iter::repeat_n(None, columns - others));
             }
             SelectItem::ExprWithAlias { expr, alias } if alias.value.starts_with(HIDDEN) => {
-                names.push(name_of(expr));
+                let said = alias
+                    .value
+                    .get(1..)
+                    .and_then(|rest| rest.split_once(HIDDEN));
+                names.push(match said {
+                    Some((_, name)) => Some(name.to_owned()),
+                    None => name_of(expr),
+                });
             }
             SelectItem::ExprWithAlias { alias, .. } => names.push(Some(identifier(alias))),
             SelectItem::ExprWithAliases { .. } => names.push(None),
@@ -187,36 +214,85 @@ fn names_of(select: &Select, columns: usize) -> Vec<Option<String>> {
 
 /// The name of an expression without alias; `None` for a column: the plan has its name.
 pub(super) fn name_of(expr: &Expr) -> Option<String> {
-    Some(match expr {
-        Expr::Identifier(ident) => identifier(ident),
-        Expr::CompoundIdentifier(parts) => return parts.last().map(identifier),
-        Expr::Nested(inner) | Expr::Collate { expr: inner, .. } => return name_of(inner),
+    match expr {
+        Expr::CompoundIdentifier(parts) => parts.last().map(identifier),
+        Expr::Nested(inner) | Expr::Collate { expr: inner, .. } => name_of(inner),
+        _ => Some(figure(expr).1),
+    }
+}
+
+/// How well a name suits an expression, from 0 (none) to 2, and the name.
+fn figure(expr: &Expr) -> (u8, String) {
+    let good = |name: &str| (2, name.to_owned());
+    match expr {
+        Expr::Identifier(ident) => (2, identifier(ident)),
+        Expr::CompoundIdentifier(parts) => parts
+            .last()
+            .map_or_else(|| (0, UNNAMED.to_owned()), |last| (2, identifier(last))),
+        Expr::Nested(inner) | Expr::Collate { expr: inner, .. } => figure(inner),
         Expr::Function(function) => {
-            let last = function.name.0.last().and_then(|part| part.as_ident())?;
-            identifier(last)
+            let last = function.name.0.last().and_then(|part| part.as_ident());
+            (2, last.map(identifier).unwrap_or_default())
         }
+        // A number that the rewriting has given its type.
+        Expr::Cast {
+            kind: CastKind::Cast,
+            data_type: DataType::Int4(None),
+            ..
+        } => (0, UNNAMED.to_owned()),
         Expr::Cast {
             expr, data_type, ..
-        } => match name_of(expr) {
-            Some(name) if name != UNNAMED => name,
-            _ => match super::ddl_types::sql_type_of_ast(data_type) {
-                Ok(of) => short_name(of).to_owned(),
-                Err(_) => data_type.to_string().to_lowercase(),
-            },
+        } => match figure(expr) {
+            (2, name) => (2, name),
+            _ => (1, type_name(data_type)),
         },
-        Expr::Case { .. } => "case".to_owned(),
-        Expr::Exists { .. } => "exists".to_owned(),
-        Expr::Extract { .. } => "extract".to_owned(),
-        Expr::Substring { .. } => "substring".to_owned(),
-        Expr::Position { .. } => "position".to_owned(),
-        Expr::Array(_) => "array".to_owned(),
-        Expr::TypedString(_) => return None,
-        _ => UNNAMED.to_owned(),
-    })
+        Expr::TypedString(typed) => (1, type_name(&typed.data_type)),
+        Expr::Case { else_result, .. } => match else_result.as_deref().map(figure) {
+            Some((2, name)) => (2, name),
+            _ => (1, "case".to_owned()),
+        },
+        Expr::Subquery(query) => {
+            match select_of(query).map(|select| select.projection.as_slice()) {
+                Some([SelectItem::ExprWithAlias { alias, .. }])
+                    if !alias.value.starts_with(HIDDEN) =>
+                {
+                    (2, identifier(alias))
+                }
+                Some([SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }]) => {
+                    figure(expr)
+                }
+                _ => (0, UNNAMED.to_owned()),
+            }
+        }
+        Expr::Trim { trim_where, .. } => good(match trim_where {
+            Some(TrimWhereField::Leading) => "ltrim",
+            Some(TrimWhereField::Trailing) => "rtrim",
+            _ => "btrim",
+        }),
+        Expr::Exists { .. } => good("exists"),
+        Expr::Extract { .. } => good("extract"),
+        Expr::Substring {
+            shorthand: true, ..
+        } => good("substr"),
+        Expr::Substring { .. } => good("substring"),
+        Expr::Position { .. } => good("position"),
+        Expr::Ceil { .. } => good("ceil"),
+        Expr::Floor { .. } => good("floor"),
+        Expr::Array(_) => good("array"),
+        Expr::Tuple(_) => good("row"),
+        _ => (0, UNNAMED.to_owned()),
+    }
 }
 
 /// What PostgreSQL calls an expression without a name.
 const UNNAMED: &str = "?column?";
+
+fn type_name(data_type: &DataType) -> String {
+    match super::ddl_types::sql_type_of_ast(data_type) {
+        Ok(of) => short_name(of).to_owned(),
+        Err(_) => data_type.to_string().to_lowercase(),
+    }
+}
 
 /// The name in `pg_type`, after which a cast is called.
 fn short_name(of: SqlType) -> &'static str {

@@ -13,9 +13,11 @@ use datafusion::sql::planner::{PlannerContext, SqlToRel};
 use datafusion::sql::sqlparser::ast::{Query, Statement};
 
 use super::arrow_values::{field, field_type};
+use super::average::average;
 use super::checked::CheckedArithmetic;
 use super::compile::select_program;
 use super::context::{Binder, parser_options};
+use super::decimals::DecimalRules;
 use super::errors::sql_error;
 use super::output_columns::{OutputColumn, output_columns, tell_apart};
 use super::parameter_types::note_types;
@@ -26,6 +28,8 @@ use super::rewrite::rewrite;
 use super::{ddl, functions};
 use crate::catalogue::{Catalogue, SEQUENCE_VERSION, Sequences};
 use crate::error::{SqlError, SqlResult};
+use crate::row_counts::RowCounts;
+use crate::shared::EngineOptions;
 use crate::storage::{Reader, Storage};
 use crate::types::SqlType;
 
@@ -35,6 +39,7 @@ pub(crate) struct FrontEnd {
     pub(super) state: Arc<SessionState>,
     pub(super) catalogue: Arc<Catalogue>,
     pub(super) storage: Arc<Storage>,
+    pub(super) row_counts: Arc<RowCounts>,
 }
 
 impl std::fmt::Debug for FrontEnd {
@@ -52,15 +57,16 @@ pub(crate) struct Request<'t> {
 }
 
 impl FrontEnd {
-    /// A front end. Its plans take at most `memory_bytes` of memory together.
+    /// A front end.
     ///
     /// # Errors
     /// XX000 if DataFusion cannot be set up.
     pub(crate) fn new(
         catalogue: Arc<Catalogue>,
         storage: Arc<Storage>,
+        row_counts: Arc<RowCounts>,
         sequences: &Arc<Sequences>,
-        memory_bytes: usize,
+        limits: &EngineOptions,
     ) -> SqlResult<Self> {
         let mut config = SessionConfig::new()
             // One partition: the pool's threads run different statements.
@@ -73,22 +79,29 @@ impl FrontEnd {
         options.sql_parser.parse_float_as_decimal = true;
         options.sql_parser.map_string_types_to_utf8view = false;
         let runtime = RuntimeEnvBuilder::new()
-            .with_memory_pool(Arc::new(GreedyMemoryPool::new(memory_bytes)))
+            .with_memory_pool(Arc::new(GreedyMemoryPool::new(limits.plan_memory_bytes)))
+            .with_max_temp_directory_size(limits.plan_file_bytes)
             .build_arc()
             .map_err(sql_error)?;
         let mut scalar_functions =
             datafusion::execution::SessionStateDefaults::default_scalar_functions();
         scalar_functions.extend(functions::all(sequences));
+        let mut aggregate_functions =
+            datafusion::execution::SessionStateDefaults::default_aggregate_functions();
+        aggregate_functions.push(average());
         let state = SessionStateBuilder::new_with_default_features()
             .with_config(config)
             .with_runtime_env(runtime)
             .with_scalar_functions(scalar_functions)
+            .with_aggregate_functions(aggregate_functions)
             .with_analyzer_rule(Arc::new(CheckedArithmetic))
+            .with_analyzer_rule(Arc::new(DecimalRules))
             .build();
         Ok(Self {
             state: Arc::new(state),
             catalogue,
             storage,
+            row_counts,
         })
     }
 

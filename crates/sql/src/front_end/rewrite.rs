@@ -3,14 +3,15 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Array, BinaryOperator, CastKind, DataType, Expr, Ident, LockClause, Query, Statement,
-    TableAlias, TableAliasColumnDef, TableFactor, UnaryOperator, Value, VisitMut, VisitorMut,
+    Array, BinaryOperator, DataType, Expr, Ident, LockClause, Query, Statement, TableAlias,
+    TableAliasColumnDef, TableFactor, VisitMut, VisitorMut,
 };
 
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 
 use super::names::identifier;
+use super::typed_numbers::type_number;
 use crate::error::{SqlError, SqlResult};
 
 /// Rewrites a statement.
@@ -18,6 +19,7 @@ use crate::error::{SqlError, SqlResult};
 /// # Errors
 /// 0A000 for what would be ignored silently: FOR UPDATE and its like.
 pub(super) fn rewrite(statement: &mut Statement) -> SqlResult<()> {
+    super::regclass::rewrite_regclass(statement);
     super::rewrite_catalogue::rewrite_catalogue(statement);
     super::rewrite_shape::rewrite_shape(statement)?;
     match statement.visit(&mut Rewriter) {
@@ -131,38 +133,6 @@ fn is_arithmetic(operator: &BinaryOperator) -> bool {
             | BinaryOperator::Divide
             | BinaryOperator::Modulo
     )
-}
-
-/// A whole number that fits into four bytes is an `integer`, which decides on where sums overflow. To DataFusion all whole
-/// numbers have eight bytes.
-pub(super) fn type_number(expr: &mut Expr) {
-    let digits = match &*expr {
-        Expr::Value(value) => match &value.value {
-            Value::Number(digits, false) => Some(digits.clone()),
-            _ => None,
-        },
-        Expr::UnaryOp {
-            op: UnaryOperator::Minus,
-            expr: inner,
-        } => match &**inner {
-            Expr::Value(value) => match &value.value {
-                Value::Number(digits, false) => Some(format!("-{digits}")),
-                _ => None,
-            },
-            _ => None,
-        },
-        _ => None,
-    };
-    if digits.is_some_and(|digits| digits.parse::<i32>().is_ok()) {
-        let number = std::mem::replace(expr, empty());
-        *expr = Expr::Cast {
-            kind: CastKind::DoubleColon,
-            expr: Box::new(number),
-            data_type: DataType::Integer(None),
-            array: false,
-            format: None,
-        };
-    }
 }
 
 /// A place holder in the tree while a part of it is moved.

@@ -4,10 +4,13 @@
 //! |---|---|
 //! | `FETCH FIRST n ROWS ONLY` | `LIMIT n` |
 //! | `1e15` | `1000000000000000`; a floating-point number where that has more than 38 digits |
+//! | `~a` | `(a # -1)` |
+//! | `to_timestamp(a)` | a `timestamptz` |
 //! | `mod(a, b)`, `every`, `variance`, `sign` | `a % b`, `bool_and`, `var_samp`, `signum` |
 //! | `SELECT a + 1, sum(b)` in a subquery | columns with names of their own |
 //! | `1` as a result | an `integer`, as in arithmetic |
-//! | INTERSECT ALL, EXCEPT ALL, FULL JOIN … USING | refused: the answers would be wrong |
+//! | `extract(year FROM d)`, `date_part` | a `numeric`, a floating-point number |
+//! | `generate_series` outside of FROM, INTERSECT ALL, EXCEPT ALL, FULL JOIN … USING | refused: the answers would be wrong |
 //! | a join without a condition | a syntax error |
 
 use std::ops::ControlFlow;
@@ -16,12 +19,12 @@ use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CastKind, DataType, DateTimeField, ExactNumberInfo, Expr, Function,
     FunctionArg, FunctionArgExpr, FunctionArguments, Ident, JoinConstraint, JoinOperator,
     LimitClause, ObjectName, Query, Select, SelectItem, SetExpr, SetOperator, SetQuantifier,
-    Statement, Value, VisitMut, VisitorMut,
+    Statement, TimezoneInfo, UnaryOperator, Value, VisitMut, VisitorMut,
 };
 
 use super::names::identifier;
-use super::output_columns::tell_apart_parts;
-use super::rewrite::type_number;
+use super::output_columns::{keep_name, tell_apart_parts};
+use super::typed_numbers::type_number;
 use crate::error::{SqlError, SqlResult};
 use crate::sqlstate;
 use crate::types::parse_numeric;
@@ -53,6 +56,17 @@ struct Rewriter {
 impl VisitorMut for Rewriter {
     type Break = SqlError;
 
+    fn pre_visit_statement(&mut self, statement: &mut Statement) -> ControlFlow<SqlError> {
+        let returning = match statement {
+            Statement::Insert(insert) => &mut insert.returning,
+            Statement::Update(update) => &mut update.returning,
+            Statement::Delete(delete) => &mut delete.returning,
+            _ => return ControlFlow::Continue(()),
+        };
+        returning.iter_mut().flatten().for_each(type_item);
+        ControlFlow::Continue(())
+    }
+
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<SqlError> {
         // The rows of VALUES in an INSERT are read by the columns' types.
         let is_source = self.is_insert && self.depth == 1;
@@ -73,12 +87,22 @@ impl VisitorMut for Rewriter {
         ControlFlow::Continue(())
     }
 
-    fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<SqlError> {
-        for item in &mut select.projection {
-            if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item {
-                type_number(expr);
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<SqlError> {
+        for (at, item) in select.projection.iter_mut().enumerate() {
+            let SelectItem::UnnamedExpr(Expr::Function(function)) = &*item else {
+                continue;
+            };
+            let last = function.name.0.last().and_then(|part| part.as_ident());
+            let name = last.map(identifier).unwrap_or_default();
+            if ["every", "mod", "sign", "variance"].contains(&name.as_str()) {
+                keep_name(item, at, &name);
             }
         }
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<SqlError> {
+        select.projection.iter_mut().for_each(type_item);
         match check_joins(select) {
             Ok(()) => ControlFlow::Continue(()),
             Err(error) => ControlFlow::Break(error),
@@ -107,6 +131,18 @@ impl VisitorMut for Rewriter {
                 }
             }
             Expr::Nested(inner) => type_number(inner),
+            Expr::UnaryOp {
+                op: UnaryOperator::BitwiseNot,
+                expr: inner,
+            } => {
+                let input = std::mem::replace(&mut **inner, Expr::Value(Value::Null.into()));
+                let ones = Expr::Value(Value::Number("-1".to_owned(), false).into());
+                *expr = Expr::Nested(Box::new(Expr::BinaryOp {
+                    left: Box::new(input),
+                    op: BinaryOperator::PGBitwiseXor,
+                    right: Box::new(ones),
+                }));
+            }
             Expr::Extract { field, .. } => {
                 let has_fraction = matches!(
                     field,
@@ -129,6 +165,12 @@ impl VisitorMut for Rewriter {
             _ => {}
         }
         ControlFlow::Continue(())
+    }
+}
+
+fn type_item(item: &mut SelectItem) {
+    if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item {
+        type_number(expr);
     }
 }
 
@@ -289,6 +331,20 @@ fn rewrite_function(function: &mut Function) -> SqlResult<Option<Expr>> {
         "every" => "bool_and",
         "variance" => "var_samp",
         "sign" => "signum",
+        "generate_series" => {
+            return Err(SqlError::unsupported("a set of rows outside of FROM"));
+        }
+        // DataFusion's patterns are others.
+        "to_char" | "to_date" | "to_timestamp" | "to_number" if list.args.len() > 1 => {
+            return Err(SqlError::unsupported(format!("{name} with a pattern")));
+        }
+        "to_timestamp" if list.args.len() == 1 => {
+            let time = Expr::Function(function.clone());
+            return Ok(Some(cast(
+                time,
+                DataType::Timestamp(None, TimezoneInfo::WithTimeZone),
+            )));
+        }
         "date_part" => {
             let number = Expr::Function(function.clone());
             return Ok(Some(cast(number, DataType::DoublePrecision)));

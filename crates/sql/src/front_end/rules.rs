@@ -12,8 +12,10 @@ use super::errors::parser_error;
 use super::planner::Planning;
 use crate::catalogue::{DefaultRow, Relation};
 use crate::change::{DefaultValue, Rules, Target};
-use crate::error::SqlResult;
+use crate::error::{SqlError, SqlResult};
 use crate::program::Scalar;
+use crate::sqlstate;
+use crate::types::SqlType;
 
 /// An expression's tree.
 ///
@@ -40,7 +42,13 @@ impl Planning<'_, '_> {
         let scope = Scope::of_table(relation, &row.name)?;
         for check in &row.checks {
             let expr = parse_expression(&check.expression)?;
-            let (condition, _) = self.bind_scalar(expr, &scope, None)?;
+            let (condition, of) = self.bind_scalar(expr, &scope, None)?;
+            if of != SqlType::Bool {
+                return Err(SqlError::new(
+                    sqlstate::DATATYPE_MISMATCH,
+                    format!("argument of CHECK must be type boolean, not type {of}"),
+                ));
+            }
             rules.checks.push((check.name.clone(), condition));
         }
         let none = Scope::empty()?;

@@ -7,7 +7,7 @@ use datafusion::common::ParamValues;
 use datafusion::common::tree_node::Transformed;
 use datafusion::execution::{SendableRecordBatchStream, SessionState};
 use datafusion::logical_expr::{Expr, Limit, LogicalPlan};
-use datafusion::physical_plan::execute_stream;
+use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::scalar::ScalarValue;
 use futures::StreamExt as _;
 use namiki_data::columns::Datum;
@@ -19,6 +19,7 @@ use super::foreign::literal_of;
 use super::planned::Plan;
 use super::planner::FrontEnd;
 use super::tables::RunContext;
+use super::watched::watch;
 use crate::cancel::Cancelled;
 use crate::error::{SqlError, SqlResult};
 use crate::program::{Environment, OutputFormat, write_value};
@@ -57,28 +58,56 @@ impl FrontEnd {
     /// # Errors
     /// Those of the planner and of the parameters.
     pub(crate) async fn run(&self, plan: &Plan, settings: RunSettings) -> SqlResult<PlanRows> {
-        let logical = bind_values(plan, &settings.environment)?;
-        let logical = self.fold_limits(logical)?;
-        let mut state = SessionState::clone(&self.state);
         let cancelled = settings.cancelled.clone();
-        state.config_mut().set_extension(Arc::new(RunContext {
-            handle: settings.handle,
-            environment: settings.environment,
-            cancelled: settings.cancelled,
-            rows_max: settings.rows_max,
-            catalogue: Arc::clone(&self.catalogue),
-        }));
-        let planner = Arc::clone(state.query_planner());
-        let physical = planner
-            .create_physical_plan(&logical, &state)
-            .await
-            .map_err(sql_error)?;
+        let (physical, state) = self.physical_plan(plan, settings).await?;
+        let physical = watch(physical, &cancelled).map_err(sql_error)?;
         let stream = execute_stream(physical, state.task_ctx()).map_err(sql_error)?;
         Ok(PlanRows {
             stream,
             types: plan.types.clone().into(),
             cancelled,
         })
+    }
+
+    /// The physical plan of one run, and its session.
+    async fn physical_plan(
+        &self,
+        plan: &Plan,
+        settings: RunSettings,
+    ) -> SqlResult<(Arc<dyn ExecutionPlan>, SessionState)> {
+        let logical = bind_values(plan, &settings.environment)?;
+        let logical = self.fold_limits(logical)?;
+        let mut state = SessionState::clone(&self.state);
+        state.config_mut().set_extension(Arc::new(RunContext {
+            handle: settings.handle,
+            environment: settings.environment,
+            cancelled: settings.cancelled,
+            rows_max: settings.rows_max,
+            catalogue: Arc::clone(&self.catalogue),
+            row_counts: Arc::clone(&self.row_counts),
+        }));
+        let planner = Arc::clone(state.query_planner());
+        let physical = planner
+            .create_physical_plan(&logical, &state)
+            .await
+            .map_err(sql_error)?;
+        Ok((physical, state))
+    }
+
+    /// The names of the tables that a plan reads, in the order in which its operators have them.
+    #[cfg(test)]
+    pub(crate) async fn tables_in_order(
+        &self,
+        plan: &Plan,
+        settings: RunSettings,
+    ) -> SqlResult<Vec<String>> {
+        let (physical, _) = self.physical_plan(plan, settings).await?;
+        let shown = datafusion::physical_plan::displayable(physical.as_ref());
+        let shown = shown.indent(false).to_string();
+        let scans = shown
+            .lines()
+            .filter_map(|line| line.trim().strip_prefix("ScanExec: "));
+        Ok(scans.map(str::to_owned).collect())
     }
 
     /// Numbers of rows that were parameters, or have casts around them, become literals.
@@ -167,7 +196,9 @@ impl PlanRows {
                         "the rows of a statement in a transaction take more than {bytes_max} bytes"
                     ),
                 )
-                .with_hint("Use LIMIT, or run the query outside of the transaction block."));
+                .with_hint(
+                    "Change fewer rows at once, use LIMIT, or run the query outside of the transaction block.",
+                ));
             }
             batches.push(batch);
         }
@@ -232,5 +263,10 @@ impl Batch {
         columns
             .map(|(array, of)| datum_at(array, row, *of))
             .collect()
+    }
+
+    /// The memory of its rows.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.batch.get_array_memory_size()
     }
 }

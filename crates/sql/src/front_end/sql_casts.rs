@@ -17,8 +17,8 @@ use datafusion::scalar::ScalarValue;
 use namiki_data::columns::Datum;
 
 use super::arrow_values::{arrow_type, datum_at, field, scalar_value};
-use super::checked::like_arguments;
 use super::errors::external;
+use super::expression_parts::like_arguments;
 use crate::error::{SqlError, SqlResult};
 use crate::sqlstate;
 use crate::types::{SqlType, TimeZone, from_text, write_text};
@@ -110,6 +110,15 @@ fn check_castable(from: SqlType, to: SqlType) -> SqlResult<()> {
     ))
 }
 
+/// Whether an expression that is a text may stand for a value of any type.
+pub(super) fn may_be_any(expr: &Expr) -> bool {
+    match expr {
+        Expr::Literal(..) | Expr::Placeholder(_) => true,
+        Expr::Alias(alias) => may_be_any(&alias.expr),
+        _ => false,
+    }
+}
+
 /// Whether a value may be stored in a column without a cast that is written. A text that is a literal may stand for a value
 /// of any type.
 ///
@@ -118,6 +127,8 @@ fn check_castable(from: SqlType, to: SqlType) -> SqlResult<()> {
 pub(super) fn check_assignable(from: SqlType, to: SqlType, is_literal: bool) -> SqlResult<()> {
     let is_assignable = match (kind(from), kind(to)) {
         (_, Kind::Text) => true,
+        // A uuid that was chosen among others is still a text here.
+        (Kind::Text, Kind::Uuid | Kind::Json) => true,
         (Kind::Text, _) => is_literal,
         (Kind::Interval, _) => true,
         (one, other) => one == other,

@@ -3,35 +3,28 @@
 //! A table in a kept plan is bound to no reader. Each run puts one into the session's configuration ([`RunContext`]), where
 //! the scan finds it.
 
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::{Schema, SchemaRef};
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::Result as PlanResult;
-use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
-use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
 use namiki::RowScan;
 
 use super::arrow_values::{field, with_origin};
-use super::batch_builder::BatchBuilder;
 use super::errors::external;
 use super::expressions::Columns;
 use super::paths::choose_path;
+use super::scan::{At, Scan, ScanExec};
 use crate::cancel::Cancelled;
 use crate::catalogue::{Catalogue, Relation};
 use crate::error::{SqlError, SqlResult};
-use crate::program::{Access, Environment, Located, scan_range};
-use crate::storage::{OpenTable, ReadHandle, Storage, row_value};
+use crate::program::{Access, Environment, Located, Path, scan_range};
+use crate::row_counts::RowCounts;
+use crate::storage::{ReadHandle, Storage};
 use crate::types::SqlType;
-
-/// Rows of a batch.
-const BATCH_ROWS: usize = 4096;
 
 /// What a run of a plan reads from.
 #[derive(Clone, Debug)]
@@ -43,6 +36,7 @@ pub(super) struct RunContext {
     pub(super) rows_max: usize,
     /// Where tables of the catalogue find their rows.
     pub(super) catalogue: Arc<Catalogue>,
+    pub(super) row_counts: Arc<RowCounts>,
 }
 
 /// A table of SQL's.
@@ -77,10 +71,11 @@ impl SqlTable {
         context: &RunContext,
         columns: Vec<usize>,
         filters: &[Expr],
-    ) -> SqlResult<Scan> {
+    ) -> SqlResult<ScanExec> {
         let scope = Columns::of_schema(&self.schema)?;
         let conditions = filters.iter().filter_map(|filter| scope.conditions(filter));
         let path = choose_path(&self.relation, &conditions.flatten().collect::<Vec<_>>()).path;
+        let share = share_of(&path);
         let access = Access {
             relation: Arc::clone(&self.relation),
             path,
@@ -116,7 +111,15 @@ impl SqlTable {
                 At::Index(index, RowScan::new(scan_range(&ends.0, &ends.1)))
             }
         };
-        Ok(scan)
+        let rows = match &scan.at {
+            At::End => Some(0),
+            At::Keys(keys) => Some(keys.len()),
+            At::Range(_) | At::Index(..) => {
+                let rows = context.row_counts.rows(&scan.table, &context.handle);
+                rows.map(|rows| rows / share + 1)
+            }
+        };
+        Ok(ScanExec::new(scan, rows))
     }
 }
 
@@ -158,10 +161,16 @@ impl TableProvider for SqlTable {
         let scan = self
             .start_scan(&context, columns, filters)
             .map_err(external)?;
-        let schema = Arc::clone(&scan.schema);
-        let plan =
-            StreamingTableExec::try_new(schema, vec![Arc::new(scan)], None, None, false, None)?;
-        Ok(Arc::new(plan))
+        Ok(Arc::new(scan))
+    }
+}
+
+/// A guess at the part of a table that a path reaches: one row of so many.
+fn share_of(path: &Path) -> usize {
+    match path {
+        Path::Range { equal, .. } if !equal.is_empty() => 20,
+        Path::Range { .. } => 3,
+        Path::Key(_) | Path::Full => 1,
     }
 }
 
@@ -176,137 +185,4 @@ pub(super) fn run_context(state: &dyn Session) -> SqlResult<Arc<RunContext>> {
             "a plan was run without a reader",
         )
     })
-}
-
-/// A scan that has not begun.
-#[derive(Clone, Debug)]
-struct Scan {
-    relation: Arc<Relation>,
-    schema: SchemaRef,
-    columns: Vec<usize>,
-    table: Arc<OpenTable>,
-    context: RunContext,
-    at: At,
-}
-
-/// Where a scan goes on.
-#[derive(Clone, Debug)]
-enum At {
-    /// Nowhere.
-    End,
-    /// With the rows of these keys.
-    Keys(Vec<Vec<u8>>),
-    /// In the table.
-    Range(RowScan),
-    /// In an index.
-    Index(Arc<OpenTable>, RowScan),
-}
-
-impl PartitionStream for Scan {
-    fn schema(&self) -> &SchemaRef {
-        &self.schema
-    }
-
-    fn execute(&self, _ctx: Arc<TaskContext>) -> SendableRecordBatchStream {
-        let batches = futures::stream::unfold(Some(self.clone()), |scan| async move {
-            let mut scan = scan?;
-            match scan.next_batch() {
-                Ok(Some(batch)) => Some((Ok(batch), Some(scan))),
-                Ok(None) => None,
-                Err(error) => Some((Err(external(error)), None)),
-            }
-        });
-        Box::pin(RecordBatchStreamAdapter::new(
-            Arc::clone(&self.schema),
-            batches,
-        ))
-    }
-}
-
-impl Scan {
-    fn next_batch(&mut self) -> SqlResult<Option<RecordBatch>> {
-        self.context.cancelled.check()?;
-        let mut batch = BatchBuilder::new(Arc::clone(&self.schema), BATCH_ROWS)?;
-        // An index may have entries, and the filter's range no rows, more than once.
-        while batch.rows() == 0 {
-            match std::mem::replace(&mut self.at, At::End) {
-                At::End => return Ok(None),
-                At::Keys(keys) => self.rows_of(&keys, &mut batch)?,
-                At::Range(scan) => self.range(scan, &mut batch)?,
-                At::Index(index, scan) => self.index(index, scan, &mut batch)?,
-            }
-        }
-        batch.finish().map(Some)
-    }
-
-    fn append(
-        &self,
-        key: &[u8],
-        row: &[u8],
-        scratch: &mut Vec<u8>,
-        batch: &mut BatchBuilder,
-    ) -> SqlResult<()> {
-        for (at, column) in self.columns.iter().enumerate() {
-            let value = row_value(&self.relation.layout, *column, key, row, scratch)?;
-            batch.append(at, value)?;
-        }
-        batch.end_row();
-        Ok(())
-    }
-
-    fn rows_of(&self, keys: &[Vec<u8>], batch: &mut BatchBuilder) -> SqlResult<()> {
-        let mut scratch = Vec::new();
-        self.context.handle.with(|reader| {
-            for key in keys {
-                reader.with_row(&self.table.table, key, |row| match row {
-                    Some(row) => self.append(key, row, &mut scratch, batch),
-                    None => Ok(()),
-                })??;
-            }
-            reader.check_limit(self.context.rows_max)
-        })
-    }
-
-    fn range(&mut self, mut scan: RowScan, batch: &mut BatchBuilder) -> SqlResult<()> {
-        let mut scratch = Vec::new();
-        let stopped = self.context.handle.with(|reader| {
-            let stopped = reader.resume(&self.table.table, &mut scan, |key, row| {
-                match self.append(key, row, &mut scratch, batch) {
-                    Ok(()) if batch.rows() < BATCH_ROWS => ControlFlow::Continue(()),
-                    done => ControlFlow::Break(done),
-                }
-            })?;
-            reader.check_limit(self.context.rows_max)?;
-            Ok(stopped)
-        })?;
-        if let Some(done) = stopped {
-            done?;
-            self.at = At::Range(scan);
-        }
-        Ok(())
-    }
-
-    fn index(
-        &mut self,
-        index: Arc<OpenTable>,
-        mut scan: RowScan,
-        batch: &mut BatchBuilder,
-    ) -> SqlResult<()> {
-        let mut keys = Vec::new();
-        let stopped = self.context.handle.with(|reader| {
-            reader.resume(&index.table, &mut scan, |_, key| {
-                keys.push(key.to_vec());
-                if keys.len() < BATCH_ROWS {
-                    ControlFlow::Continue(())
-                } else {
-                    ControlFlow::Break(())
-                }
-            })
-        })?;
-        self.rows_of(&keys, batch)?;
-        if stopped.is_some() {
-            self.at = At::Index(index, scan);
-        }
-        Ok(())
-    }
 }

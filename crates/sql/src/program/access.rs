@@ -92,9 +92,12 @@ impl Access {
         environment: &Environment,
         mut visit: impl FnMut(&RowValues<'_>, &[u8], &[u8]) -> SqlResult<ControlFlow<()>>,
     ) -> SqlResult<()> {
-        let relation = &self.relation;
+        let (relation, guard) = (&self.relation, &environment.guard);
         let table = storage.open(relation.row.storage)?;
+        let mut visited = 0;
         let mut visit = |key: &[u8], row: &[u8]| -> SqlResult<ControlFlow<()>> {
+            visited += 1;
+            guard.visit(visited)?;
             let values = RowValues::Stored {
                 layout: &relation.layout,
                 key,
@@ -115,7 +118,10 @@ impl Access {
                     None => Ok(()),
                 };
             }
-            Located::Range { index: None, ends } => return scan(tx, &table, &ends, visit),
+            Located::Range { index: None, ends } => {
+                scan(tx, &table, &ends, visit)?;
+                return guard.check_reads(tx);
+            }
             Located::Range {
                 index: Some(index),
                 ends,
@@ -125,8 +131,10 @@ impl Access {
         let mut keys = Vec::new();
         scan(tx, &index, &ends, |_, key| {
             keys.push(key.to_vec());
+            guard.visit(keys.len())?;
             Ok(ControlFlow::Continue(()))
         })?;
+        guard.check_reads(tx)?;
         for key in keys {
             if let Some(row) = tx.row(&table.table, &key)?
                 && visit(&key, row)?.is_break()

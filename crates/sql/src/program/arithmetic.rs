@@ -29,7 +29,7 @@ impl ArithmeticOperator {
             (Datum::Null, _) | (_, Datum::Null) => Ok(Datum::Null),
             (Datum::I64(left), Datum::I64(right)) => self.integers(of, *left, *right),
             (Datum::F64(left), Datum::F64(right)) => {
-                Ok(Datum::F64(Float(self.floats(left.0, right.0)?)))
+                Ok(Datum::F64(Float(self.floats(of, left.0, right.0)?)))
             }
             (
                 Datum::Decimal { unscaled, scale },
@@ -67,20 +67,39 @@ impl ArithmeticOperator {
             .ok_or_else(|| of.out_of_range())
     }
 
-    fn floats(self, left: f64, right: f64) -> SqlResult<f64> {
-        if right == 0.0 && matches!(self, Self::Divide | Self::Modulo) {
+    fn floats(self, of: SqlType, left: f64, right: f64) -> SqlResult<f64> {
+        if right == 0.0 && !left.is_nan() && matches!(self, Self::Divide | Self::Modulo) {
             return Err(SqlError::new(
                 sqlstate::DIVISION_BY_ZERO,
                 "division by zero",
             ));
         }
-        Ok(match self {
+        let exact = match self {
             Self::Add => left + right,
             Self::Subtract => left - right,
             Self::Multiply => left * right,
             Self::Divide => left / right,
             Self::Modulo => left % right,
-        })
+        };
+        let result = if of == SqlType::Float4 {
+            f64::from(exact as f32)
+        } else {
+            exact
+        };
+        let is_overflow = result.is_infinite() && left.is_finite() && right.is_finite();
+        let is_product = matches!(self, Self::Multiply | Self::Divide);
+        let is_underflow = is_product && result == 0.0 && left != 0.0 && right.is_finite();
+        if is_overflow || is_underflow && (self == Self::Divide || right != 0.0) {
+            return Err(SqlError::new(
+                sqlstate::NUMERIC_VALUE_OUT_OF_RANGE,
+                if is_overflow {
+                    "value out of range: overflow"
+                } else {
+                    "value out of range: underflow"
+                },
+            ));
+        }
+        Ok(result)
     }
 
     fn decimals(

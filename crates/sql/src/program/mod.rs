@@ -5,10 +5,12 @@
 
 mod access;
 mod arithmetic;
+mod guard;
 mod scalar;
 mod select;
 
 pub(crate) use access::{Access, Located, Path, scan_range};
 pub(crate) use arithmetic::ArithmeticOperator;
+pub(crate) use guard::Guard;
 pub(crate) use scalar::{CompareOperator, Environment, Evaluate, RowValues, Scalar, cast};
 pub(crate) use select::{OutputFormat, SelectProgram, write_value};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use namiki_data::columns::{Datum, Float, Schema};
 
-use super::ArithmeticOperator;
+use super::{ArithmeticOperator, Guard};
 use crate::error::{SqlError, SqlResult};
 use crate::sqlstate;
 use crate::storage::row_value;
@@ -21,6 +21,7 @@ pub(crate) struct Environment {
     pub(crate) now: i64,
     /// The time zone of the session.
     pub(crate) zone: TimeZone,
+    pub(crate) guard: Guard,
 }
 
 /// An expression of one row.
@@ -274,6 +275,7 @@ mod tests {
             parameters: Arc::new([Datum::I64(7), Datum::Null]),
             now: 5,
             zone: TimeZone::Utc,
+            guard: Guard::none(),
         }
     }
 

@@ -84,7 +84,7 @@ pub(crate) enum ReadHandle {
     /// A view.
     View(Arc<View>),
     /// The running transaction of a session that the connection has lent, until it takes it back.
-    Session(Arc<Mutex<Option<Session>>>),
+    Session(Arc<Mutex<Option<Box<Session>>>>),
 }
 
 impl ReadHandle {

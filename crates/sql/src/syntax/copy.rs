@@ -67,6 +67,7 @@ pub(crate) fn parse_copy(reader: &mut TokenReader<'_>) -> SqlResult<CopyCommand>
     let from_stdin = match reader.takes_one(&["from", "to"]) {
         Some("from") if reader.takes("stdin") => true,
         Some("to") if reader.takes("stdout") => false,
+        Some(_) if reader.is_at_end() => return Err(reader.unexpected()),
         Some(_) => {
             return Err(SqlError::unsupported(
                 "COPY with a file or program of the server",
@@ -156,7 +157,13 @@ impl Options {
             "format" => match reader.name()?.as_str() {
                 "text" => self.csv = false,
                 "csv" => self.csv = true,
-                other => return Err(SqlError::unsupported(format!("COPY format \"{other}\""))),
+                "binary" => return Err(SqlError::unsupported("COPY in binary format")),
+                other => {
+                    return Err(SqlError::new(
+                        sqlstate::INVALID_PARAMETER_VALUE,
+                        format!("COPY format \"{other}\" not recognized"),
+                    ));
+                }
             },
             "csv" => self.csv = true,
             "freeze" => self.freeze = flag(reader),
@@ -198,7 +205,7 @@ impl Options {
             None => Ok(default),
             Some([byte]) if byte.is_ascii() && !matches!(*byte, b'\n' | b'\r') => Ok(*byte),
             Some(_) => Err(SqlError::new(
-                sqlstate::INVALID_PARAMETER_VALUE,
+                sqlstate::FEATURE_NOT_SUPPORTED,
                 format!("COPY {what} must be a single one-byte character"),
             )),
         };

@@ -24,6 +24,7 @@ impl Fixture {
         Self::with(EngineOptions::default())
     }
 
+    /// With these options.
     pub(super) fn with(options: EngineOptions) -> Self {
         let disk = Arc::new(MemoryDisk::new());
         let engine = open(&disk, options);
@@ -92,6 +93,16 @@ pub(super) struct Rows {
     full_at: Option<usize>,
 }
 
+impl Rows {
+    /// A sink that is full after so many rows.
+    pub(super) fn full_at(rows: usize) -> Self {
+        Self {
+            full_at: Some(rows),
+            ..Self::default()
+        }
+    }
+}
+
 impl RowSink for Rows {
     fn begin_row(&mut self, values: usize) {
         self.rows.push(Vec::with_capacity(values));
@@ -134,7 +145,7 @@ impl RowSink for Rows {
 /// A connection, and the runtime that polls it.
 pub(super) struct Client {
     pub(super) connection: Connection,
-    runtime: tokio::runtime::Runtime,
+    pub(super) runtime: tokio::runtime::Runtime,
 }
 
 impl Client {

@@ -3,11 +3,15 @@
 //! One test program for all of them: linking DataFusion is slow.
 
 mod building;
+mod cancelling;
 mod catalogue;
 mod changes;
 mod copying;
 mod gone_clients;
 mod harness;
+mod join_order;
+mod limits;
+mod numbers;
 mod pgbench;
 mod programs_and_plans;
 mod queries;

@@ -65,7 +65,7 @@ fn every_type_is_stored_and_shown() {
          '{\"a\": 1}', 1.5)",
     );
     let shown = "1|-5|9000000000|1.5|0.1|12345.678|t|text|vc|ch  |2026-02-28|2026-02-28 01:02:03.5|\
-                 2026-02-27 23:02:03+00|11111111-2222-3333-4444-555555555555|\\x00ff|{\"a\": 1}|1.5000000000";
+                 2026-02-27 23:02:03+00|11111111-2222-3333-4444-555555555555|\\x00ff|{\"a\": 1}|1.5";
     // By a program, and by a plan.
     assert_eq!(client.lines("SELECT * FROM t WHERE id = 1"), [shown]);
     assert_eq!(client.lines("SELECT * FROM t"), [shown]);

@@ -3,6 +3,7 @@
 use namiki_data::columns::Value;
 
 use super::SqlType;
+use super::numeric::without_zeros;
 use super::text_output::write_characters;
 use super::time::{EPOCH_2000_DAYS, EPOCH_2000_MICROS};
 
@@ -32,6 +33,10 @@ pub(crate) fn write_binary(value: Value<'_>, of: SqlType, into: &mut Vec<u8>) {
         }
         Value::Text(text) => write_characters(text, of, into),
         Value::Bytes(bytes) => into.extend_from_slice(bytes),
+        Value::Decimal { unscaled, scale } if of.hides_zeros() => {
+            let (unscaled, scale) = without_zeros(unscaled, scale);
+            write_numeric(unscaled, scale, into);
+        }
         Value::Decimal { unscaled, scale } => write_numeric(unscaled, scale, into),
     }
 }

@@ -204,6 +204,12 @@ impl SqlType {
         matches!(self, Self::Int2 | Self::Int4 | Self::Int8 | Self::Oid)
     }
 
+    /// Whether zeros at the end of the fraction are not shown: nobody has asked for the scale. Of a `numeric` without
+    /// precision, and of what is calculated with one.
+    pub(crate) fn hides_zeros(self) -> bool {
+        matches!(self, Self::Numeric { precision: NUMERIC_PRECISION, scale } if scale >= NUMERIC_SCALE)
+    }
+
     /// Whether a value is a text.
     pub(crate) fn is_text(self) -> bool {
         self.column_type() == ColumnType::Text

@@ -33,6 +33,15 @@ pub(crate) fn rescale_rounded(unscaled: i128, from: u8, to: u8) -> Option<i128> 
     Some(if up { quotient + step } else { quotient })
 }
 
+/// The same number without zeros at the end of its fraction.
+pub(crate) fn without_zeros(mut unscaled: i128, mut scale: u8) -> (i128, u8) {
+    while scale > 0 && unscaled % 10 == 0 {
+        unscaled /= 10;
+        scale -= 1;
+    }
+    (unscaled, scale)
+}
+
 /// The digits of a number that a client sends for this type. A declared scale rounds; without one, digits that do not fit
 /// are refused, since nobody has asked to lose them.
 ///
@@ -99,6 +108,14 @@ pub(crate) fn parse_numeric(text: &str) -> Option<Datum> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn zeros_end_at_the_point() {
+        assert_eq!(without_zeros(15_000, 4), (15, 1));
+        assert_eq!(without_zeros(-12_000, 2), (-120, 0));
+        assert_eq!(without_zeros(0, 10), (0, 0));
+        assert_eq!(without_zeros(123, 2), (123, 2));
+    }
 
     #[test]
     fn digits_are_lost_only_where_a_scale_is_declared() {

@@ -28,7 +28,22 @@ pub(crate) fn from_text(to: SqlType, text: &str, zone: TimeZone) -> SqlResult<Da
             }
         }
         SqlType::Float4 | SqlType::Float8 => {
-            Datum::F64(Float(float(text.trim()).ok_or_else(invalid)?))
+            let number = float(text.trim()).ok_or_else(invalid)?;
+            let narrow = if to == SqlType::Float4 {
+                f64::from(number as f32)
+            } else {
+                number
+            };
+            let is_word = text.contains(['n', 'N']);
+            let is_lost = narrow == 0.0 && text.contains(|it: char| ('1'..='9').contains(&it));
+            let is_zero = is_lost
+                && text
+                    .trim_start_matches(['-', '+', '0', '.'])
+                    .starts_with(['e', 'E']);
+            if narrow.is_infinite() && !is_word || is_lost && !is_zero {
+                return Err(too_large(to, text));
+            }
+            Datum::F64(Float(number))
         }
         SqlType::Numeric { scale, .. } => {
             let value = parse_numeric(text.trim()).ok_or_else(invalid)?;
@@ -56,7 +71,15 @@ pub(crate) fn from_text(to: SqlType, text: &str, zone: TimeZone) -> SqlResult<Da
             })
         }
         SqlType::Uuid => Datum::Bytes(uuid(text.trim()).ok_or_else(invalid)?),
-        SqlType::Bytea => Datum::Bytes(bytea(text).ok_or_else(invalid)?),
+        SqlType::Bytea => Datum::Bytes(bytea(text).ok_or_else(|| {
+            let is_hexadecimal = text.starts_with("\\x");
+            let state = if is_hexadecimal {
+                sqlstate::INVALID_PARAMETER_VALUE
+            } else {
+                sqlstate::INVALID_TEXT_REPRESENTATION
+            };
+            SqlError::new(state, invalid().message())
+        })?),
         SqlType::Json => {
             if serde_json::from_str::<serde::de::IgnoredAny>(text).is_err() {
                 return Err(invalid());
@@ -224,6 +247,16 @@ mod tests {
                 sqlstate::DATETIME_FIELD_OVERFLOW,
             ),
             (SqlType::Date, "never", sqlstate::INVALID_DATETIME_FORMAT),
+            (
+                SqlType::Float8,
+                "1e400",
+                sqlstate::NUMERIC_VALUE_OUT_OF_RANGE,
+            ),
+            (
+                SqlType::Float4,
+                "-1e39",
+                sqlstate::NUMERIC_VALUE_OUT_OF_RANGE,
+            ),
             (SqlType::Json, "{", sqlstate::INVALID_TEXT_REPRESENTATION),
             (SqlType::Uuid, "12", sqlstate::INVALID_TEXT_REPRESENTATION),
         ] {

@@ -5,6 +5,7 @@ use std::io::Write as _;
 use namiki_data::columns::Value;
 
 use super::SqlType;
+use super::numeric::without_zeros;
 use super::time::{self, TimeZone};
 
 /// Appends the text of a value that is not null.
@@ -30,6 +31,11 @@ pub(crate) fn write_text(value: Value<'_>, of: SqlType, zone: TimeZone, into: &m
         Value::Bytes(bytes) => {
             into.extend_from_slice(b"\\x");
             write_hexadecimal(bytes, into);
+        }
+        Value::Decimal { unscaled, scale } if of.hides_zeros() => {
+            let (unscaled, scale) = without_zeros(unscaled, scale);
+            // As below.
+            drop(write!(into, "{}", Value::Decimal { unscaled, scale }));
         }
         // Writing into memory cannot fail.
         decimal @ Value::Decimal { .. } => drop(write!(into, "{decimal}")),
@@ -152,6 +158,24 @@ mod tests {
             assert_eq!(written(Value::F64(number), SqlType::Float8), expected);
         }
         assert_eq!(written(Value::F64(0.1_f32.into()), SqlType::Float4), "0.1");
+    }
+
+    #[test]
+    fn zeros_are_hidden_where_no_scale_was_declared() {
+        let value = Value::Decimal {
+            unscaled: 15_000_000_000,
+            scale: 10,
+        };
+        assert_eq!(written(value, SqlType::NUMERIC), "1.5");
+        let declared = SqlType::Numeric {
+            precision: 12,
+            scale: 2,
+        };
+        let value = Value::Decimal {
+            unscaled: 150,
+            scale: 2,
+        };
+        assert_eq!(written(value, declared), "1.50");
     }
 
     #[test]

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use namiki_platform::Epoch;
 
 use super::{AccessSet, Presence, Read, WriteEffect};
-use crate::commit::late_changes::{Add, Adder, LateError, LateFunctions, RowProgram};
+use crate::commit::late_changes::{
+    Add, Adder, CALLS_BYTES_MAX, LateError, LateFunctions, RowProgram,
+};
 use crate::concurrency::cc::ObservedVersion;
 use crate::storage::record::RecordRef;
 use crate::table::raw_table::{RawTable, TableId};
@@ -101,6 +103,16 @@ impl AccessSet {
         }
     }
 
+    /// The write of a record that consists of more calls than an amount may be added to.
+    #[inline]
+    pub(crate) fn write_with_many_calls(&self, record: RecordRef) -> Option<usize> {
+        if !self.late_functions.has_programs() {
+            return None;
+        }
+        let at = self.write_of(record)?;
+        (self.calls_at(at)?.len() > CALLS_BYTES_MAX).then_some(at)
+    }
+
     /// The calls of row programs that the write at `at` consists of, if it does.
     pub(crate) fn calls_at(&self, at: usize) -> Option<&[u8]> {
         match &self.writes[at].effect {
@@ -165,7 +177,11 @@ impl AccessSet {
     /// The record has to have a value at the commit, as it has now.
     pub(crate) fn note_presence(&mut self, raw_table: &Arc<RawTable>, record: RecordRef) {
         let raw_table = self.raw_table(raw_table);
-        self.presences.push(Presence { record, raw_table });
+        let mut last = self.presences.iter().rev().take(8);
+        // A savepoint may forget the change, and not this.
+        if last.all(|known| known.record != record) {
+            self.presences.push(Presence { record, raw_table });
+        }
     }
 
     /// How many records have to have a value at the commit.

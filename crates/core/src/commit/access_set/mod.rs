@@ -250,6 +250,7 @@ impl AccessSet {
         Sizes::default()
             .with(&self.reads)
             .with(&self.gaps)
+            .with(&self.presences)
             .with(&self.writes)
             .with(&self.deferred)
             .with(&self.bytes)
@@ -258,18 +259,18 @@ impl AccessSet {
     }
 
     /// Forgets everything, and frees the buffers that have become large.
-    pub(crate) fn free_large_buffers(&mut self) {
+    pub(crate) fn free_large_buffers(&mut self, large_bytes: usize) {
         self.clear();
-        free_if_large(&mut self.reads);
-        free_if_large(&mut self.gaps);
-        free_if_large(&mut self.writes);
-        free_if_large(&mut self.deferred);
-        free_if_large(&mut self.bytes);
-        free_map_if_large(&mut self.by_record);
-        free_if_large(&mut self.undo);
-        free_if_large(&mut self.presences);
-        free_if_large(&mut self.computed);
-        free_if_large(&mut self.marks);
+        free_if_large(&mut self.reads, large_bytes);
+        free_if_large(&mut self.gaps, large_bytes);
+        free_if_large(&mut self.writes, large_bytes);
+        free_if_large(&mut self.deferred, large_bytes);
+        free_if_large(&mut self.bytes, large_bytes);
+        free_map_if_large(&mut self.by_record, large_bytes);
+        free_if_large(&mut self.undo, large_bytes);
+        free_if_large(&mut self.presences, large_bytes);
+        free_if_large(&mut self.computed, large_bytes);
+        free_if_large(&mut self.marks, large_bytes);
     }
 
     /// The position of the record's write.

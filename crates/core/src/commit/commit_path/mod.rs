@@ -46,11 +46,11 @@ use crate::commit::epoch::{Count, SlotId};
 use crate::commit::held_resources::HeldResources;
 use crate::concurrency::cc::{Busy, CcProtocol, Checks, ObservedVersion};
 use crate::concurrency::contention::policy::{
-    COMMIT_LOCK_BACKOFF, COMMIT_LOCK_ROUNDS, COMMIT_LOCK_SPINS,
+    COMMIT_LOCK_BACKOFF, COMMIT_LOCK_ROUNDS, COMMIT_LOCK_SPINS, READ_SPINS,
 };
 use crate::concurrency::lock::LockMode;
 use crate::error::{Conflict, Error};
-use crate::storage::record::VALUE_BYTES_MAX;
+use crate::storage::record::{RecordRef, VALUE_BYTES_MAX};
 use crate::table::raw_table::RawTable;
 
 /// When locks are released: a type parameter of the commit path.
@@ -453,7 +453,7 @@ fn confirm_presences<P: CcProtocol>(
                 until: creation,
             }
         } else {
-            P::read(record, &mut value).map_err(|Busy| Error::Conflict(Conflict::ReadLocked))?
+            read_unlocked::<P>(record, &mut value)?
         };
         if seen.absent {
             return Err(Error::Conflict(Conflict::ReadChanged));
@@ -463,6 +463,20 @@ fn confirm_presences<P: CcProtocol>(
         access_set.read_presence(record, seen, is_locked, is_known_durable);
     }
     Ok(())
+}
+
+/// Reads a record. Its lock is waited for no longer than other commits hold it: this one has its own locks.
+fn read_unlocked<P: CcProtocol>(
+    record: RecordRef,
+    value: &mut Vec<u8>,
+) -> Result<ObservedVersion, Error> {
+    for _ in 0..READ_SPINS {
+        match P::read(record, value) {
+            Ok(seen) => return Ok(seen),
+            Err(Busy) => std::hint::spin_loop(),
+        }
+    }
+    Err(Error::Conflict(Conflict::ReadLocked))
 }
 
 /// Evaluates the late changes, under the locks of their records: other late changes of the same record

@@ -95,9 +95,9 @@ impl HeldLocks {
     }
 
     /// Frees the buffers that have become large. No lock is held.
-    pub(super) fn free_large_buffers(&mut self) {
-        free_if_large(&mut self.list);
-        free_map_if_large(&mut self.by_record);
+    pub(super) fn free_large_buffers(&mut self, large_bytes: usize) {
+        free_if_large(&mut self.list, large_bytes);
+        free_map_if_large(&mut self.by_record, large_bytes);
     }
 
     /// Takes all locks out.

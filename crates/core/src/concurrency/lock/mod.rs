@@ -146,8 +146,8 @@ impl Locks {
     }
 
     /// Frees the buffers that have become large. No lock is held.
-    pub(crate) fn free_large_buffers(&mut self) {
-        self.held.free_large_buffers();
+    pub(crate) fn free_large_buffers(&mut self, large_bytes: usize) {
+        self.held.free_large_buffers(large_bytes);
     }
 
     /// Whether none is held.
