@@ -69,7 +69,7 @@ impl Connection {
 /// client has gone or the command has panicked, nobody commits it: it is rolled back, and what it has made is undone.
 struct Lent {
     shared: Arc<Shared>,
-    session: Option<Session>,
+    session: Option<Box<Session>>,
     effects: Effects,
 }
 

@@ -163,11 +163,11 @@ impl Connection {
     async fn commit_session(&mut self, ending: &mut Ending) -> SqlResult<()> {
         // Taken out, so that a future that is dropped in the middle leaves no half session.
         let Some(mut session) = self.session.take() else {
-            return Ok(());
+            return ending.check_nothing_is_lost();
         };
         if !session.is_running() {
             self.session = Some(session);
-            return Ok(());
+            return ending.check_nothing_is_lost();
         }
         let committed = session.commit().await;
         self.session = Some(session);
@@ -299,6 +299,17 @@ struct Ending {
 }
 
 impl Ending {
+    /// Without a transaction, nothing may have been made by one: a panic has ended it.
+    fn check_nothing_is_lost(&self) -> SqlResult<()> {
+        if self.effects.is_empty() {
+            return Ok(());
+        }
+        Err(SqlError::new(
+            sqlstate::INTERNAL_ERROR,
+            "the transaction is gone",
+        ))
+    }
+
     /// The commit is durable.
     fn is_durable(mut self) {
         let effects = std::mem::take(&mut self.effects);
