@@ -149,7 +149,7 @@ impl Connection {
         Ok(rows)
     }
 
-    fn take_session(&mut self) -> SqlResult<Session> {
+    fn take_session(&mut self) -> SqlResult<Box<Session>> {
         self.session
             .take()
             .ok_or_else(|| SqlError::new(sqlstate::INTERNAL_ERROR, "the connection has no session"))
