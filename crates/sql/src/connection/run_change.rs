@@ -32,7 +32,7 @@ struct Change {
 }
 
 /// What the other thread gives back.
-type Done = (Session, RowNumbers, SqlResult<(u64, Option<Ticket>)>);
+type Done = (Box<Session>, RowNumbers, SqlResult<(u64, Option<Ticket>)>);
 
 impl Connection {
     /// Runs a change of rows; returns the number of rows.

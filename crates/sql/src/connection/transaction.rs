@@ -216,14 +216,6 @@ impl Connection {
         committed
     }
 
-    /// A message of the simple protocol begins. If others have run since the last `sync`, they are of the same transaction,
-    /// and are not repeated with this one: nothing is.
-    pub fn begin_query(&mut self) {
-        if self.block == Block::Implicit {
-            self.is_repeatable = false;
-        }
-    }
-
     /// An error was reported to the client: the transaction of the messages since the last `sync` ends, and a block has
     /// failed.
     pub fn failed(&mut self) {

@@ -164,7 +164,6 @@ impl Client {
             connection,
             runtime,
         } = self;
-        connection.begin_query();
         runtime.block_on(async {
             let texts: Vec<String> = connection
                 .split(text)?
@@ -181,18 +180,6 @@ impl Client {
                     return Err(error);
                 }
             }
-        })
-    }
-
-    /// Runs a statement as one of several between two synchronisation points.
-    pub(super) fn part(&mut self, text: &str) -> SqlResult<Answer> {
-        let Self {
-            connection,
-            runtime,
-        } = self;
-        runtime.block_on(async {
-            let mut portal = connection.prepare_simple(text).await?;
-            finish(connection, &mut portal, Scope::Part).await
         })
     }
 

@@ -212,24 +212,3 @@ fn read_only_blocks_change_nothing() {
     client.tag("ROLLBACK");
     client.tag("DELETE FROM account");
 }
-
-#[test]
-fn a_query_is_not_repeated_without_earlier_messages() {
-    let fixture = Fixture::new();
-    accounts(&fixture);
-    let (mut client, mut other) = (fixture.client(), fixture.client());
-    client.part("INSERT INTO account VALUES (3, 300)").unwrap();
-    client
-        .part("SELECT balance FROM account WHERE id = 1")
-        .unwrap();
-    other.tag("UPDATE account SET balance = 0 WHERE id = 1");
-    // The first INSERT was reported as done: it may not get lost while the query succeeds.
-    assert_eq!(
-        client.state("UPDATE account SET balance = 1 WHERE id = 2"),
-        sqlstate::SERIALIZATION_FAILURE
-    );
-    assert_eq!(
-        client.lines("SELECT id, balance FROM account ORDER BY id"),
-        ["1|0", "2|100"]
-    );
-}
