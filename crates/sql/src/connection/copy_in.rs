@@ -128,7 +128,7 @@ impl Connection {
             && !self.savepoints.iter().any(|it| it.effects.has(storage))
     }
 
-    fn copy_target(&mut self, schema: &str, name: &str) -> SqlResult<Target> {
+    pub(super) fn copy_target(&mut self, schema: &str, name: &str) -> SqlResult<Target> {
         let (shared, info) = (shared(self), self.info.clone());
         self.in_transaction(|tx| {
             let mut reader = Reader::Transaction(tx);
@@ -313,11 +313,13 @@ impl Connection {
             whole.push(match value {
                 Some(value) => value,
                 None => loop {
+                    let sequences = &self.shared.sequences;
                     let next = match default {
                         DefaultValue::Value(scalar) => scalar.constant(environment),
-                        DefaultValue::Sequence(id) => {
-                            self.shared.sequences.next(*id).map(Datum::I64)
-                        }
+                        DefaultValue::Sequence(id) => sequences.next(*id).map(|number| {
+                            sequences.note_given(environment.session, *id, number);
+                            Datum::I64(number)
+                        }),
                     };
                     let Err(error) = &next else {
                         break column.sql_type.assign(next?)?;

@@ -221,6 +221,10 @@ impl Connection {
                 .change(planned, portal, is_alone, cancelled, sink)
                 .await
                 .map(Outcome::Rows),
+            Body::CreateTableAs { table, plan } => self
+                .create_table_as(planned, (table, plan), portal, is_alone, cancelled)
+                .await
+                .map(Outcome::Rows),
             Body::Ddl(command) => {
                 self.ddl((**command).clone(), is_alone).await?;
                 Ok(Outcome::Rows(0))
@@ -309,7 +313,7 @@ fn has_same_answer(new: Option<&[OutputColumn]>, old: Option<&[OutputColumn]>) -
 /// The tag of a statement that has ended.
 fn tag(planned: &Planned, rows: u64) -> CommandTag {
     match &planned.body {
-        Body::Select { .. } => CommandTag::rows("SELECT", rows),
+        Body::Select { .. } | Body::CreateTableAs { .. } => CommandTag::rows("SELECT", rows),
         Body::Insert { .. } => CommandTag::rows("INSERT", rows),
         Body::Update { .. } => CommandTag::rows("UPDATE", rows),
         Body::Delete { .. } => CommandTag::rows("DELETE", rows),

@@ -74,6 +74,7 @@ impl Connection {
                 written_bytes_max: self.shared.options.written_bytes_max,
                 rows_here_max: Some(ROWS_HERE_MAX),
             },
+            session: self.number,
         }
     }
 
