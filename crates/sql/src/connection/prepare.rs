@@ -233,7 +233,7 @@ impl Connection {
             && self
                 .session
                 .as_ref()
-                .is_some_and(namiki::Session::is_running)
+                .is_some_and(|session| session.is_running())
         {
             let work = |handle| {
                 let plan = move || plan(&for_task, &key, &info, &handle);
