@@ -14,10 +14,27 @@ def allowed(what, ours, theirs, statement):
 
 
 def order_of_evaluation(ours, theirs, statement):
-    """One of the servers has met a value that the other one did not need to compute."""
-    one, other = sorted((ours.sqlstate, theirs.sqlstate))
+    """One of the servers has met a value that the other one did not need to compute, or has met it later."""
+    one, other = sorted((ours.sqlstate[:2], theirs.sqlstate[:2]))
+    if one:
+        return (one, other) == ("22", "23")
     words = (" AND ", " OR ", "CASE ", "coalesce(", " LIMIT ", "nullif(", "JOIN ", " IN (", " UNION ", "EXCEPT", "INTERSECT")
-    return not one and other[:2] == "22" and any(word in statement.text for word in words)
+    succeeded = theirs if ours.sqlstate else ours
+    return other == "22" and (any(word in statement.text for word in words) or not succeeded.rows)
+
+
+def repeated(ours, theirs, statement):
+    """A transaction has met the removal of a table that was dropped before: the client has to repeat it."""
+    return ours.sqlstate == "40001"
+
+
+def text_of_numeric(ours, theirs, statement):
+    """The text of a parameter that is a numeric."""
+    is_text = "::text" in statement.text and any(kind == "numeric" for kind, _ in statement.parameters)
+    without_zeros = lambda value, of: value.rstrip("0").rstrip(".") if value and "." in value else value
+    if not is_text or ours.sqlstate or theirs.sqlstate:
+        return False
+    return ours.normal_rows(False, without_zeros) == theirs.normal_rows(False, without_zeros)
 
 
 def text_for_varchar(ours, theirs, statement):
@@ -54,6 +71,8 @@ def window_over_bytes(ours, theirs, statement):
 
 RULES = [
     ("the order in which parts of a condition are evaluated is not defined", order_of_evaluation),
+    ("a transaction may have to be repeated (40001)", repeated),
+    ("a numeric shows the digits of its type", text_of_numeric),
     ("an expression over varchar is of type text", text_for_varchar),
     ("a numeric shows the digits of its type", digits_of_numeric),
     ("two aggregates over one column that differ in a cast only", equal_names),

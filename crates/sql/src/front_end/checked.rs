@@ -192,6 +192,13 @@ impl TreeNodeRewriter for Rewriter<'_> {
                     let call = ScalarFunction::new_udf(Arc::clone(&CHECKED[1]), args);
                     Ok(Transformed::yes(Expr::ScalarFunction(call)))
                 }
+                // NaN has no sign, and stays the greatest number.
+                Ok(of) if of.is_floating() => {
+                    let minus = ScalarValue::Float64(Some(-1.0)).cast_to(&of)?;
+                    let args = vec![*input, Expr::Literal(minus, None)];
+                    let call = ScalarFunction::new_udf(Arc::clone(&CHECKED[2]), args);
+                    Ok(Transformed::yes(Expr::ScalarFunction(call)))
+                }
                 _ => Ok(Transformed::no(Expr::Negative(input))),
             },
             Expr::Between(between) => {

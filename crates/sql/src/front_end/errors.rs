@@ -176,6 +176,7 @@ fn execution_state(message: &str) -> &'static str {
     } else if has("verflow")
         || has("out of range")
         || has("too large to store")
+        || has("too small to store")
         || has("Can't cast value")
     {
         sqlstate::NUMERIC_VALUE_OUT_OF_RANGE

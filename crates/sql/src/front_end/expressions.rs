@@ -8,7 +8,7 @@ use datafusion::common::{Column, DFSchema};
 use datafusion::logical_expr::expr::{BinaryExpr, InList, Placeholder};
 use datafusion::logical_expr::{Between, Cast, Expr, ExprSchemable, Operator};
 
-use super::arrow_values::{arrow_type, datum_of, field_type, sql_type_of};
+use super::arrow_values::{arrow_type, datum_of, field_type};
 use super::checked::checked_operator;
 use super::errors::sql_error;
 use super::expression_parts::{NOW, needs_rows};
@@ -88,8 +88,8 @@ impl Columns {
             }
             Expr::Placeholder(placeholder) => parameter(placeholder)?,
             Expr::Literal(value, _) => {
-                let of = sql_type_of(&value.data_type());
-                Scalar::Constant(datum_of(value, of)?)
+                // A folded cast remembers its type: a uuid is a text in Arrow.
+                Scalar::Constant(datum_of(value, self.type_of(expr)?)?)
             }
             Expr::BinaryExpr(binary) => match self.binary(binary)? {
                 Some(scalar) => scalar,

@@ -4,6 +4,7 @@ use datafusion::arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::DFSchema;
 use datafusion::logical_expr::expr::{BinaryExpr, InList};
 use datafusion::logical_expr::{Between, Cast, Expr, ExprSchemable, Operator};
+use datafusion::scalar::ScalarValue;
 
 use super::float_extremes::ordered_extreme;
 
@@ -40,6 +41,17 @@ pub(super) fn cast_operands(expr: Expr, schema: &DFSchema) -> Expr {
                 list: items,
                 ..list
             })
+        }
+        // Its type depends on a constant, which a cast would hide.
+        Expr::ScalarFunction(mut call) if call.func.name() == "round" => {
+            if let Some(digits @ Expr::Literal(ScalarValue::Int64(Some(_)), _)) =
+                call.args.get_mut(1)
+                && let Expr::Literal(ScalarValue::Int64(Some(number)), _) = &*digits
+                && let Ok(number) = i32::try_from(*number)
+            {
+                *digits = Expr::Literal(ScalarValue::Int32(Some(number)), None);
+            }
+            Expr::ScalarFunction(call)
         }
         Expr::ScalarFunction(call)
             if ["ceil", "floor", "trunc"].contains(&call.func.name()) && call.args.len() == 1 =>

@@ -78,6 +78,8 @@ impl FrontEnd {
         options.sql_parser.dialect = Dialect::PostgreSQL;
         options.sql_parser.parse_float_as_decimal = true;
         options.sql_parser.map_string_types_to_utf8view = false;
+        // Columns say of which table they are, which a UNION without its first part does not.
+        options.execution.skip_physical_aggregate_schema_check = true;
         let runtime = RuntimeEnvBuilder::new()
             .with_memory_pool(Arc::new(GreedyMemoryPool::new(limits.plan_memory_bytes)))
             .with_max_temp_directory_size(limits.plan_file_bytes)

@@ -81,10 +81,11 @@ impl ArithmeticOperator {
             Self::Divide => left / right,
             Self::Modulo => left % right,
         };
-        let result = if of == SqlType::Float4 {
-            f64::from(exact as f32)
-        } else {
-            exact
+        let result = match of {
+            // Without a sign: it is the greatest number.
+            _ if exact.is_nan() => f64::NAN,
+            SqlType::Float4 => f64::from(exact as f32),
+            _ => exact,
         };
         let is_overflow = result.is_infinite() && left.is_finite() && right.is_finite();
         let is_product = matches!(self, Self::Multiply | Self::Divide);

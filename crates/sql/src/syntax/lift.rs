@@ -67,7 +67,9 @@ pub(crate) fn lift(text: &str) -> SqlResult<Option<Lifted>> {
             continue;
         }
         let mut start = token.start;
-        if kind != LiteralKind::Text && is_signed(&found[..at], text) {
+        // `- 1::bigint` is the opposite of a cast.
+        let is_cast = text[token.end..].trim_start().starts_with("::");
+        if kind != LiteralKind::Text && !is_cast && is_signed(&found[..at], text) {
             value.insert(0, '-');
             start = found[at - 1].start;
         }
@@ -100,7 +102,8 @@ fn literal(token: Token, text: &str) -> Option<(LiteralKind, String)> {
 
 fn kind_of(number: &str) -> LiteralKind {
     match number.parse::<i64>() {
-        Ok(number) if i32::try_from(number).is_ok() => LiteralKind::Int4,
+        // The least number of four bytes is the opposite of one with eight.
+        Ok(number) if i32::try_from(number).is_ok_and(|it| it != i32::MIN) => LiteralKind::Int4,
         Ok(_) => LiteralKind::Int8,
         Err(_) => LiteralKind::Numeric,
     }
