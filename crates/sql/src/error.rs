@@ -25,6 +25,7 @@ struct Fields {
     busy_table: Option<u32>,
     is_stale: bool,
     is_long_program: bool,
+    told_after: Option<namiki::Ticket>,
     core: Option<namiki::Error>,
 }
 
@@ -48,6 +49,7 @@ impl SqlError {
             busy_table: None,
             is_stale: false,
             is_long_program: false,
+            told_after: None,
             core: None,
         }))
     }
@@ -111,6 +113,24 @@ impl SqlError {
     /// Whether the program has to be run on the second pool.
     pub(crate) fn is_long_program(&self) -> bool {
         self.0.is_long_program
+    }
+
+    /// A table has changed since the statement was planned, and the statement cannot be planned again (40001).
+    pub(crate) fn changed_table() -> Self {
+        Self::new(
+            sqlstate::SERIALIZATION_FAILURE,
+            "could not serialize access due to a concurrent change of the table",
+        )
+        .with_hint("The transaction might succeed if retried.")
+    }
+
+    /// The error, or that of a changed table where the plan is stale.
+    pub(crate) fn or_changed_table(self) -> Self {
+        if self.is_stale_plan() {
+            Self::changed_table()
+        } else {
+            self
+        }
     }
 
     /// An index or a key is built on a table: the statement waits for its end. Shown to a client that would wait too long.
@@ -232,6 +252,17 @@ impl SqlError {
             && fields.busy_table.is_none()
             && !fields.is_stale
             && !fields.is_long_program
+    }
+
+    /// The rows that it is about are those of commits that may not be durable: it is told when this one is.
+    pub(crate) fn told_after(mut self, ticket: namiki::Ticket) -> Self {
+        self.0.told_after = Some(ticket);
+        self
+    }
+
+    /// The commit that has to be acknowledged before the error is told.
+    pub(crate) fn take_ticket(&mut self) -> Option<namiki::Ticket> {
+        self.0.told_after.take()
     }
 
     /// Whether the connection cannot go on.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use namiki::Database;
+use namiki::{Database, Ticket};
 use parking_lot::RwLock;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
@@ -113,7 +113,18 @@ impl Shared {
         }
         self.versions.write().extend(effects.versions);
         self.note_change();
-        self.remove_later(effects.obsolete);
+        self.remove_later([effects.obsolete, effects.given_up].concat());
+    }
+
+    /// The same, for a commit that nobody waits for any more. If it does not become durable, the next opening finds out
+    /// what is named.
+    pub(crate) fn committed_once_durable(self: &Arc<Self>, ticket: Ticket, effects: Effects) {
+        let shared = Arc::clone(self);
+        self.pool().spawn(async move {
+            if shared.db.acknowledged(ticket).await.is_ok() {
+                shared.committed(effects);
+            }
+        });
     }
 
     /// Says that the catalogue has changed, or a marker was removed.
@@ -141,9 +152,6 @@ impl Shared {
 
     /// A transaction that was to change the catalogue was rolled back.
     pub(crate) fn rolled_back(self: &Arc<Self>, effects: Effects) {
-        for id in &effects.new_sequences {
-            self.sequences.forget(*id);
-        }
         if !effects.marked.is_empty() {
             let (shared, marked) = (Arc::clone(self), effects.marked);
             self.pool().spawn_blocking(move || {
@@ -154,7 +162,12 @@ impl Shared {
                 shared.note_change();
             });
         }
-        self.remove_later(effects.created.into_iter().collect());
+        for id in effects.own_sequences.keys() {
+            self.sequences.forget(*id);
+        }
+        let mut unnamed = effects.given_up;
+        unnamed.extend(effects.created);
+        self.remove_later(unnamed);
     }
 
     fn remove_later(self: &Arc<Self>, numbers: Vec<u64>) {

@@ -12,7 +12,7 @@ pub(crate) use relation::{
     CheckRow, ColumnRow, DefaultRow, Identity, IndexRow, KeyRow, Relation, SequenceRow,
     StoredColumn, StoredRows, TableRow,
 };
-pub(crate) use rows::{Catalogue, Named};
+pub(crate) use rows::{Catalogue, Named, SEQUENCE_VERSION};
 pub(crate) use sequences::Sequences;
 
 /// The schema of tables with unqualified names.

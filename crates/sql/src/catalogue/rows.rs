@@ -25,6 +25,8 @@ use crate::storage::Reader;
 
 /// The core table that it is.
 const TABLE: &str = "sql catalogue";
+/// What a plan has instead of a version for each sequence that it names. No table reaches it.
+pub(crate) const SEQUENCE_VERSION: u64 = u64::MAX;
 /// Relations that are kept decoded.
 const CACHED_MAX: usize = 4096;
 
@@ -135,7 +137,7 @@ impl Catalogue {
         Ok(relation)
     }
 
-    /// Whether the table of this number still has this version. It counts as a read.
+    /// Whether the table of this number still has this version, or the sequence is still there. It counts as a read.
     ///
     /// # Errors
     /// Those of the reader.
@@ -146,6 +148,9 @@ impl Catalogue {
         id: u32,
         version: u64,
     ) -> SqlResult<bool> {
+        if version == SEQUENCE_VERSION {
+            return reader.with_row(&self.table, &id_key(b'q', id), |row| row.is_some());
+        }
         reader.with_row(&self.table, &id_key(b'r', id), |row| {
             row.and_then(<[u8]>::first_chunk::<8>) == Some(&version.to_le_bytes())
         })

@@ -129,35 +129,43 @@ impl Sequences {
     pub(crate) async fn refill(&self, id: u32, again: u32) -> SqlResult<()> {
         let numbers = BLOCK << again.min(24);
         let body = |tx: &mut namiki::Transaction| self.reserve(tx, id, numbers);
-        let block = self.db.transact_in_task_with(body).await?;
+        let (block, _) = self.db.transact_in_task_with(body).await?;
         self.keep(id, block);
         Ok(())
     }
 
-    /// [`refill`](Self::refill) in the transaction that has made the sequence. If it is rolled back, also to a savepoint, the
-    /// numbers have to be [forgotten](Self::forget).
+    /// [`refill`](Self::refill) for a sequence that this transaction has made: no other one knows it, and its rows are
+    /// durable together with the reservation. Returns the first number that is not reserved.
     ///
     /// # Errors
     /// As [`refill`](Self::refill).
-    pub(crate) fn refill_within(
+    pub(crate) fn refill_through(
         &self,
         tx: &mut namiki::Transaction,
         id: u32,
         again: u32,
-    ) -> SqlResult<()> {
-        let block = self.reserve(tx, id, BLOCK << again.min(24))?;
+    ) -> SqlResult<i64> {
+        let (block, after) = self.reserve(tx, id, BLOCK << again.min(24))?;
         self.keep(id, block);
-        Ok(())
+        Ok(after)
     }
 
     /// [`refill`](Self::refill) for a thread that may block.
     ///
     /// # Errors
-    /// As [`refill`](Self::refill).
+    /// As [`refill`](Self::refill), but one that asks for a refill if the sequence is not there.
     pub(crate) fn refill_blocking(&self, id: u32) -> SqlResult<()> {
-        let block = self.db.transact_with(|tx| self.reserve(tx, id, BLOCK))?;
-        self.keep(id, block);
-        Ok(())
+        match self.db.transact_with(|tx| self.reserve(tx, id, BLOCK)) {
+            Ok((block, _)) => {
+                self.keep(id, block);
+                Ok(())
+            }
+            // A transaction that has made the sequence reserves through itself.
+            Err(error) if error.sqlstate() == sqlstate::UNDEFINED_TABLE => {
+                Err(SqlError::refill(id))
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// Another thread may have reserved a block concurrently: the rest of that one is given up.
@@ -165,7 +173,13 @@ impl Sequences {
         self.reserved.lock().insert(id, block);
     }
 
-    fn reserve(&self, tx: &mut namiki::Transaction, id: u32, numbers: i64) -> SqlResult<Reserved> {
+    /// A block, and the first number behind it.
+    fn reserve(
+        &self,
+        tx: &mut namiki::Transaction,
+        id: u32,
+        numbers: i64,
+    ) -> SqlResult<(Reserved, i64)> {
         let found = self.catalogue.sequence(&mut Reader::Transaction(tx), id)?;
         let row = found.ok_or_else(|| {
             SqlError::new(sqlstate::UNDEFINED_TABLE, "the sequence does not exist")
@@ -173,7 +187,7 @@ impl Sequences {
         let next = self.catalogue.sequence_state(tx, id)?.unwrap_or(row.start);
         let (block, after) = block_of(&row, next, numbers)?;
         self.catalogue.put_sequence_state(tx, id, after)?;
-        Ok(block)
+        Ok((block, after))
     }
 
     /// The sequence goes on with this number, or behind it if it counts as given.

@@ -19,8 +19,9 @@ use crate::storage::Reader;
 use crate::syntax::{CopyCommand, CopySource};
 use crate::types::{from_text, utf8};
 
-/// Rows that are inserted into a table through the transaction at once.
+/// Rows that are inserted into a table through the transaction at once, and bytes of their lines.
 const ROWS_AT_ONCE: usize = 512;
+const BYTES_AT_ONCE: usize = 1 << 20;
 
 /// A COPY FROM STDIN that runs.
 pub(super) struct CopyIn {
@@ -32,6 +33,8 @@ pub(super) struct CopyIn {
     /// Outside of the transaction; `None`: through it.
     bulk: Option<BulkLoad>,
     rows: Vec<Vec<Datum>>,
+    /// Bytes of the lines of `rows`.
+    bytes: usize,
     count: u64,
     /// Whether its end commits.
     is_alone: bool,
@@ -61,11 +64,26 @@ impl Connection {
                 "cannot execute COPY FROM in a read-only transaction",
             ));
         }
-        if self.block == Block::Idle {
-            self.block = Block::Implicit;
-        }
-        self.ensure_begun()?;
-        let target = self.copy_target(schema.as_deref().unwrap_or(PUBLIC), name)?;
+        let schema = schema.as_deref().unwrap_or(PUBLIC);
+        let mut changes = self.shared.changes.subscribe();
+        let target = loop {
+            changes.borrow_and_update();
+            if self.block == Block::Idle {
+                self.block = Block::Implicit;
+            }
+            self.ensure_begun()?;
+            match self.copy_target(schema, name) {
+                Err(error) if error.busy_table().is_some() => {
+                    if is_alone {
+                        // It has read a row of the catalogue that is about to change.
+                        self.roll_back(Block::Idle);
+                    }
+                    // Fails only if the engine is gone.
+                    let _ = cancelled.unless(changes.changed()).await?;
+                }
+                found => break found?,
+            }
+        };
         let numbers = column_numbers(&target, columns)?;
         let shared = shared(self);
         let is_fresh = self.effects.created.contains(&target.relation.row.storage);
@@ -75,9 +93,11 @@ impl Connection {
                 "cannot perform COPY FREEZE because the table was not created or truncated in the current transaction",
             ));
         }
-        let bulk = if is_fresh {
+        let bulk = if self.is_filled_outside(&target) {
             Some(BulkLoad::new(&shared.db, &shared.storage, target.clone())?)
         } else {
+            self.effects
+                .touch(&[(target.relation.id(), target.relation.version)]);
             None
         };
         let none: Arc<[Datum]> = Arc::new([]);
@@ -89,6 +109,7 @@ impl Connection {
             environment: self.environment(&none),
             bulk,
             rows: Vec::new(),
+            bytes: 0,
             count: 0,
             is_alone,
             cancelled: cancelled.clone(),
@@ -97,6 +118,14 @@ impl Connection {
             columns: width,
             binary: false,
         })
+    }
+
+    /// Whether rows may be written to a table outside of the transaction: it has made the table, has not used it, and no
+    /// savepoint goes back to a state that has it.
+    fn is_filled_outside(&self, target: &Target) -> bool {
+        let storage = target.relation.row.storage;
+        self.effects.untouched.contains_key(&storage)
+            && !self.savepoints.iter().any(|it| it.effects.has(storage))
     }
 
     pub(super) fn copy_target(&mut self, schema: &str, name: &str) -> SqlResult<Target> {
@@ -137,15 +166,20 @@ impl Connection {
                 "no COPY is in progress",
             ));
         };
-        let done = match copy.lines.push(data) {
+        let copied = match copy.lines.push(data) {
             Ok(()) => self.copy_rows(&mut copy, false).await,
             Err(error) => Err(error),
         };
-        match done {
-            Ok(()) => self.copy = Some(copy),
-            Err(_) => self.end_statement(),
+        match copied {
+            Ok(()) => {
+                self.copy = Some(copy);
+                Ok(())
+            }
+            Err(error) => {
+                self.end_statement();
+                Err(self.tellable(error).await)
+            }
         }
-        done
     }
 
     /// The end of the client's stream.
@@ -161,8 +195,10 @@ impl Connection {
         };
         let done = self.end_copy(&mut copy).await;
         self.end_statement();
-        done?;
-        Ok(Progress::Complete(CommandTag::rows("COPY", copy.count)))
+        match done {
+            Ok(()) => Ok(Progress::Complete(CommandTag::rows("COPY", copy.count))),
+            Err(error) => Err(self.tellable(error).await),
+        }
     }
 
     async fn end_copy(&mut self, copy: &mut CopyIn) -> SqlResult<()> {
@@ -197,6 +233,7 @@ impl Connection {
         while let Some(fields) = copy.lines.next_line(is_last)? {
             copy.cancelled.check()?;
             let line = copy.lines.line();
+            let bytes: usize = fields.iter().flatten().map(Vec::len).sum();
             let row = self
                 .copied_row(&copy.target, &copy.columns, &copy.environment, line, fields)
                 .await?;
@@ -208,11 +245,15 @@ impl Connection {
                 }
                 None => {
                     copy.rows.push(row);
-                    copy.rows.len() == ROWS_AT_ONCE
+                    copy.bytes += bytes;
+                    copy.rows.len() == ROWS_AT_ONCE || copy.bytes >= BYTES_AT_ONCE
                 }
             };
             if is_full {
                 self.insert_copied(copy).await?;
+                // A chunk may have many rows, and the thread serves others.
+                tokio::task::yield_now().await;
+                copy.cancelled.check()?;
             }
         }
         Ok(())
@@ -232,11 +273,14 @@ impl Connection {
         }
         let shared = shared(self);
         let rows = std::mem::take(&mut copy.rows);
+        copy.bytes = 0;
         let mut numbers = std::mem::take(&mut self.row_numbers);
         let (target, environment) = (&copy.target, &copy.environment);
         let done = self.in_transaction(|tx| {
             let tables = [(target.relation.id(), target.relation.version)];
-            Self::check_versions(&shared, &mut Reader::Transaction(tx), &tables)?;
+            // The lines are gone: there is no other attempt.
+            Self::check_versions(&shared, &mut Reader::Transaction(tx), &tables)
+                .map_err(SqlError::or_changed_table)?;
             let mut changes = Changes {
                 tx,
                 storage: &shared.storage,
@@ -266,24 +310,28 @@ impl Connection {
         let mut whole = Vec::with_capacity(columns.len());
         let defaults = &target.rules.defaults;
         for ((value, column), default) in given_values.into_iter().zip(columns).zip(defaults) {
-            whole.push(match (value, default) {
-                (Some(value), _) => value,
-                (None, DefaultValue::Value(scalar)) => {
-                    column.sql_type.assign(scalar.constant(environment)?)?
-                }
-                (None, DefaultValue::Sequence(id)) => {
-                    let sequences = Arc::clone(&self.shared.sequences);
-                    let number = loop {
-                        match sequences.next(*id) {
-                            Err(error) if error.sequence_to_refill().is_some() => {
-                                self.refill(*id, 4).await?;
+            whole.push(match value {
+                Some(value) => value,
+                None => loop {
+                    let next = match default {
+                        DefaultValue::Value(scalar) => scalar.constant(environment),
+                        DefaultValue::Sequence(id) => {
+                            let sequences = &self.shared.sequences;
+                            let next = sequences.next(*id);
+                            if let Ok(number) = next {
+                                sequences.note_given(environment.session, *id, number);
                             }
-                            number => break number?,
+                            next.map(Datum::I64)
                         }
                     };
-                    sequences.note_given(environment.session, *id, number);
-                    Datum::I64(number)
-                }
+                    let Err(error) = &next else {
+                        break column.sql_type.assign(next?)?;
+                    };
+                    match error.sequence_to_refill() {
+                        Some(id) => self.refill(id, 4).await?,
+                        None => break next?,
+                    }
+                },
             });
         }
         Ok(whole)

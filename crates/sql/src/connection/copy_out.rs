@@ -47,36 +47,54 @@ impl Connection {
             types: std::sync::Arc::new([]),
             is_lifted: false,
         };
-        let planned = self.planned(&key).await?;
-        let statement = prepare::statement(key, planned);
-        let Work::Planned(planned) = &statement.work else {
-            return Err(SqlError::syntax("COPY needs a query"));
-        };
-        if !matches!(planned.body, Body::Select { .. }) {
-            return Err(SqlError::unsupported(
-                "COPY of a statement that is no SELECT",
-            ));
-        }
-        let planned = std::sync::Arc::clone(planned);
-        let inner = self.bind(&statement, &[], &[], &[])?;
-        if !is_alone {
-            if self.block == Block::Idle {
-                self.block = Block::Implicit;
+        let mut refills = 0;
+        let (planned, inner, source) = loop {
+            let planned = self.planned(&key).await?;
+            let statement = prepare::statement(key.clone(), planned);
+            let Work::Planned(planned) = &statement.work else {
+                return Err(SqlError::syntax("COPY needs a query"));
+            };
+            if !matches!(planned.body, Body::Select { .. }) {
+                return Err(SqlError::unsupported(
+                    "COPY of a statement that is no SELECT",
+                ));
             }
-            self.ensure_begun()?;
-        } else {
-            self.now = crate::types::now_micros();
-        }
-        // Of a plan, also where there is a program: lines are made of batches.
-        let mut nothing = RowBuffer::new(0);
-        let outcome = self
-            .select(&planned, &inner, is_alone, 1, cancelled, &mut nothing)
-            .await?;
-        let Outcome::Found(source) = outcome else {
-            return Err(SqlError::new(
-                crate::sqlstate::INTERNAL_ERROR,
-                "COPY has no rows to write",
-            ));
+            let planned = std::sync::Arc::clone(planned);
+            let inner = self.bind(&statement, &[], &[], &[])?;
+            if !is_alone {
+                if self.block == Block::Idle {
+                    self.block = Block::Implicit;
+                }
+                self.ensure_begun()?;
+            } else {
+                self.now = crate::types::now_micros();
+            }
+            self.effects.touch(&planned.tables);
+            // Of a plan, also where there is a program: lines are made of batches.
+            let mut nothing = RowBuffer::new(0);
+            let outcome = self
+                .select(&planned, &inner, is_alone, 1, cancelled, &mut nothing)
+                .await;
+            match outcome {
+                Ok(Outcome::Found(source)) => break (planned, inner, source),
+                Ok(Outcome::Rows(_)) => {
+                    return Err(SqlError::new(
+                        crate::sqlstate::INTERNAL_ERROR,
+                        "COPY has no rows to write",
+                    ));
+                }
+                Err(error) if error.is_stale_plan() => {
+                    cancelled.check()?;
+                    self.shared.cache.remove(&key);
+                }
+                Err(error) => match error.sequence_to_refill() {
+                    Some(sequence) => {
+                        self.refill(sequence, refills).await?;
+                        refills += 1;
+                    }
+                    None => return Err(error),
+                },
+            }
         };
         let names = planned
             .columns

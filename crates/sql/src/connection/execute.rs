@@ -45,11 +45,14 @@ impl Connection {
         if !goes_on {
             self.end_statement();
         }
-        if progress.is_err() {
-            portal.rows = None;
-            portal.is_done = true;
+        match progress {
+            Err(error) => {
+                portal.rows = None;
+                portal.is_done = true;
+                Err(self.tellable(error).await)
+            }
+            progress => progress,
         }
-        progress
     }
 
     /// A statement begins, or goes on: from now on it can be cancelled, also between two calls. A statement that goes on
@@ -116,12 +119,13 @@ impl Connection {
     ) -> SqlResult<Progress> {
         let is_alone = scope == Scope::Alone && self.block == Block::Idle;
         let mark = sink.mark();
-        let (mut repeats, mut refills) = (0, 0);
+        let (mut repeats, mut refills, mut is_new) = (0, 0, false);
         let outcome = loop {
             let seen = self.shared.change_number();
             if self.shared.is_outdated(&planned.tables) {
                 planned = self.plan_again(portal, &planned).await?;
             }
+            self.effects.touch(&planned.tables);
             if self.read_only && planned.is_change() {
                 return Err(SqlError::new(
                     sqlstate::READ_ONLY_TRANSACTION,
@@ -143,7 +147,14 @@ impl Connection {
             }
             if let Some(sequence) = error.sequence_to_refill() {
                 cancelled.check()?;
-                self.refill(sequence, refills).await?;
+                match self.refill(sequence, refills).await {
+                    // The sequence of a kept plan may be gone, and another one have its name.
+                    Err(error) if error.sqlstate() == sqlstate::UNDEFINED_TABLE && !is_new => {
+                        planned = self.plan_again(portal, &planned).await?;
+                        is_new = true;
+                    }
+                    done => done?,
+                }
                 refills += 1;
             } else if error.is_stale_plan() {
                 planned = self.plan_again(portal, &planned).await?;

@@ -20,6 +20,7 @@ mod row_locking;
 mod run_change;
 mod run_ddl;
 mod run_select;
+mod sequence_numbers;
 mod transaction;
 mod utility;
 
@@ -29,7 +30,7 @@ use namiki::{Savepoint, Session, WorkerId};
 
 use crate::cancel::{CancelHandle, Cancelled};
 use crate::change::RowNumbers;
-use crate::ddl::Effects;
+use crate::ddl::{Effects, EffectsMark};
 use crate::error::{Notice, SqlResult};
 use crate::front_end::SessionInfo;
 use crate::pools::TaskGuard;
@@ -77,6 +78,13 @@ enum Block {
     Failed,
 }
 
+/// SAVEPOINT: what ROLLBACK TO goes back to.
+struct NamedSavepoint {
+    name: String,
+    savepoint: Savepoint,
+    effects: EffectsMark,
+}
+
 /// A client's connection.
 ///
 /// Its methods are called one after the other. Dropping it rolls an open transaction back.
@@ -96,7 +104,7 @@ pub struct Connection {
     /// When the transaction began, in microseconds since 1970.
     now: i64,
     effects: Effects,
-    savepoints: Vec<(String, Savepoint)>,
+    savepoints: Vec<NamedSavepoint>,
     row_numbers: RowNumbers,
     /// Rows that the block has locked.
     row_locks: Vec<RowLock>,

@@ -10,10 +10,11 @@ use super::portal::Portal;
 use super::transaction::{ROWS_HERE_MAX, statement};
 use super::{Connection, shared};
 use crate::cancel::Cancelled;
-use crate::change::{Changes, DefaultValue, InsertProgram, InsertValue, Returned, RowNumbers};
+use crate::catalogue::SEQUENCE_VERSION;
+use crate::change::{Changes, DefaultValue, Returned, RowNumbers};
 use crate::error::{SqlError, SqlResult};
 use crate::front_end::{Batch, Body, Plan, Planned};
-use crate::program::{Environment, OutputFormat, Path, Scalar};
+use crate::program::{Environment, OutputFormat, Path};
 use crate::shared::Shared;
 use crate::sink::RowSink;
 use crate::sqlstate;
@@ -200,7 +201,7 @@ impl Change {
         let mark = sink.mark();
         statement(session, |tx| {
             self.check_tables(tx)?;
-            let savepoint = takes_sequence_numbers(&self.planned.body).then(|| tx.savepoint());
+            let savepoint = takes_sequence_numbers(&self.planned).then(|| tx.savepoint());
             let rows = self.run(tx, numbers, sink);
             if let (Err(error), Some(savepoint)) = (&rows, &savepoint)
                 && error.sequence_to_refill().is_some()
@@ -293,19 +294,19 @@ fn plan_of(body: &Body) -> Option<&Plan> {
     }
 }
 
-/// Whether an INSERT may find a sequence without a reserved number in the middle of its rows.
-fn takes_sequence_numbers(body: &Body) -> bool {
-    let Body::Insert { program, .. } = body else {
+/// Whether a statement may find a sequence without a reserved number in the middle of its rows.
+fn takes_sequence_numbers(planned: &Planned) -> bool {
+    let is_sequence = |(_, version): &(u32, u64)| *version == SEQUENCE_VERSION;
+    if planned.tables.iter().any(is_sequence) {
+        return true;
+    }
+    let Body::Insert { program, .. } = &planned.body else {
         return false;
     };
-    let InsertProgram { target, values, .. } = program;
-    let is_foreign = |value: &InsertValue| matches!(value, InsertValue::Scalar(Scalar::Foreign(_)));
-    target
-        .rules
-        .defaults
+    let defaults = &program.target.rules.defaults;
+    defaults
         .iter()
         .any(|default| matches!(default, DefaultValue::Sequence(_)))
-        || values.iter().flatten().any(is_foreign)
 }
 
 fn rows_of(batches: &[Batch]) -> SqlResult<Vec<Vec<Datum>>> {

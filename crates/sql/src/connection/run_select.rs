@@ -8,6 +8,7 @@ use super::found_rows::{Outcome, RowSource, RunningPlan};
 use super::portal::Portal;
 use super::{Connection, shared};
 use crate::cancel::Cancelled;
+use crate::catalogue::SEQUENCE_VERSION;
 use crate::error::{SqlError, SqlResult};
 use crate::front_end::{Batch, Body, Plan, Planned, RunSettings};
 use crate::pools::TaskGuard;
@@ -94,7 +95,8 @@ impl Connection {
                 sink,
             )
         };
-        if program.access.is_none() && planned.tables.is_empty() && is_alone {
+        let is_sequence = |(_, version): &(u32, u64)| *version == SEQUENCE_VERSION;
+        if program.access.is_none() && planned.tables.iter().all(is_sequence) && is_alone {
             // No table is read: no transaction is needed.
             drop(body);
             return program.run_without_tables(environment, &portal.output, sink);

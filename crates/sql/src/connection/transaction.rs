@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 
 use super::{Block, Connection, shared};
 use crate::cancel::Cancelled;
+use crate::ddl::Effects;
 use crate::error::{SqlError, SqlResult};
 use crate::program::{Environment, Guard};
 use crate::shared::Shared;
@@ -28,8 +29,7 @@ pub(super) fn statement<T>(
     session.statement(|tx| match body(tx) {
         Err(error) if error.is_final() => {
             // What a refusal is based on has to be of one moment; if it is not, the conflict is the error.
-            tx.end_statement()?;
-            Err(error)
+            Err(error.told_after(tx.end_statement()?))
         }
         done => done,
     })
@@ -86,15 +86,6 @@ impl Connection {
         statement(self.session()?, body)
     }
 
-    /// Reserves numbers of a sequence.
-    pub(super) async fn refill(&mut self, sequence: u32, again: u32) -> SqlResult<()> {
-        let sequences = Arc::clone(&self.shared.sequences);
-        if self.effects.new_sequences.contains(&sequence) {
-            return self.in_transaction(|tx| sequences.refill_within(tx, sequence, again));
-        }
-        sequences.refill(sequence, again).await
-    }
-
     /// Lends the running transaction to work on other threads, until it ends or the statement is cancelled.
     ///
     /// # Errors
@@ -132,50 +123,60 @@ impl Connection {
         }
     }
 
+    /// An error that may be told: what it is based on is durable. Otherwise that is the error.
+    pub(super) async fn tellable(&self, mut error: SqlError) -> SqlError {
+        if error.sequence_to_refill().is_some() {
+            // Only a kept plan that is older than the drop asks for it.
+            return SqlError::new(sqlstate::UNDEFINED_TABLE, "the sequence does not exist");
+        }
+        match error.take_ticket() {
+            Some(ticket) => self.acknowledged(ticket).await.err().unwrap_or(error),
+            None => error,
+        }
+    }
+
     /// Commits the running transaction; when this returns, it is durable.
     pub(super) async fn commit(&mut self) -> SqlResult<()> {
-        let committed = self.commit_session().await;
-        let effects = std::mem::take(&mut self.effects);
+        let mut ending = Ending {
+            shared: shared(self),
+            effects: std::mem::take(&mut self.effects),
+            ticket: None,
+        };
+        let committed = self.commit_session(&mut ending).await;
         self.savepoints.clear();
         self.read_only = false;
         self.block = Block::Idle;
         self.settings.end(committed.is_ok());
-        let shared = shared(self);
         match committed {
             Ok(()) => {
-                count(&shared.counters.commits);
+                count(&self.shared.counters.commits);
                 self.is_repeatable = false;
-                if !effects.is_empty() {
-                    shared.committed(effects);
-                }
+                ending.is_durable();
                 Ok(())
             }
             Err(error) => {
-                // If it is not known whether it has committed, the next opening finds out what is named.
-                if !effects.is_empty()
-                    && error.sqlstate() != sqlstate::TRANSACTION_RESOLUTION_UNKNOWN
-                {
-                    shared.rolled_back(effects);
-                }
+                ending.has_failed(&error);
                 Err(error)
             }
         }
     }
 
-    async fn commit_session(&mut self) -> SqlResult<()> {
+    async fn commit_session(&mut self, ending: &mut Ending) -> SqlResult<()> {
         // Taken out, so that a future that is dropped in the middle leaves no half session.
         let Some(mut session) = self.session.take() else {
-            return Ok(());
+            return ending.check_nothing_is_lost();
         };
         if !session.is_running() {
             self.session = Some(session);
-            return Ok(());
+            return ending.check_nothing_is_lost();
         }
         let committed = session.commit().await;
         self.session = Some(session);
         // Whoever waits for a row reads what was committed; it is shown when it is durable.
         self.unlock_rows();
-        self.acknowledged(committed?).await
+        let ticket = committed?;
+        ending.ticket = Some(ticket);
+        self.acknowledged(ticket).await
     }
 
     /// Rolls the running transaction back.
@@ -278,5 +279,58 @@ impl Connection {
             }
         }
         Ok(())
+    }
+}
+
+/// The end of a transaction that changes the catalogue. The future that waits for it may be dropped, as the client has
+/// gone: what the transaction has made is then dropped only if it has not committed.
+struct Ending {
+    shared: Arc<Shared>,
+    effects: Effects,
+    /// The commit's, once it is sure to be ordered. Before, a future that is dropped rolls back.
+    ticket: Option<Ticket>,
+}
+
+impl Ending {
+    /// Without a transaction, nothing may have been made by one: a panic has ended it.
+    fn check_nothing_is_lost(&self) -> SqlResult<()> {
+        if self.effects.is_empty() {
+            return Ok(());
+        }
+        Err(SqlError::new(
+            sqlstate::INTERNAL_ERROR,
+            "the transaction is gone",
+        ))
+    }
+
+    /// The commit is durable.
+    fn is_durable(mut self) {
+        let effects = std::mem::take(&mut self.effects);
+        if !effects.is_empty() {
+            self.shared.committed(effects);
+        }
+    }
+
+    /// The commit was refused, or is not known to be durable. The next opening finds out what is named then.
+    fn has_failed(mut self, error: &SqlError) {
+        let effects = std::mem::take(&mut self.effects);
+        let is_unknown =
+            self.ticket.is_some() || error.sqlstate() == sqlstate::TRANSACTION_RESOLUTION_UNKNOWN;
+        if !effects.is_empty() && !is_unknown {
+            self.shared.rolled_back(effects);
+        }
+    }
+}
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        let effects = std::mem::take(&mut self.effects);
+        if effects.is_empty() {
+            return;
+        }
+        match self.ticket {
+            None => self.shared.rolled_back(effects),
+            Some(ticket) => self.shared.committed_once_durable(ticket, effects),
+        }
     }
 }

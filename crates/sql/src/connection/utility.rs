@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::portal::{Deallocated, Portal};
 use super::progress::{CommandTag, Progress, Scope};
-use super::{Block, Connection};
+use super::{Block, Connection, NamedSavepoint};
 use crate::cancel::Cancelled;
 use crate::error::{Notice, SqlError, SqlResult};
 use crate::front_end::OutputColumn;
@@ -104,7 +104,11 @@ impl Connection {
             Utility::Savepoint(name) => {
                 self.check_in_block("SAVEPOINT")?;
                 let savepoint = self.in_transaction(|tx| Ok(tx.savepoint()))?;
-                self.savepoints.push((name.clone(), savepoint));
+                self.savepoints.push(NamedSavepoint {
+                    name: name.clone(),
+                    savepoint,
+                    effects: self.effects.mark(),
+                });
                 "SAVEPOINT"
             }
             Utility::Release(name) => {
@@ -116,17 +120,7 @@ impl Connection {
             Utility::RollbackTo(name) => {
                 self.check_in_block("ROLLBACK TO SAVEPOINT")?;
                 let at = self.savepoint(name)?;
-                let (_, savepoint) = &self.savepoints[at];
-                let Some(session) = &mut self.session else {
-                    return Err(SqlError::new(
-                        sqlstate::INTERNAL_ERROR,
-                        "the connection has no session",
-                    ));
-                };
-                session.statement(|tx| Ok::<(), SqlError>(tx.rollback_to(savepoint)?))?;
-                for sequence in &self.effects.new_sequences {
-                    self.shared.sequences.forget(*sequence);
-                }
+                self.roll_back_to(at)?;
                 self.savepoints.truncate(at + 1);
                 self.block = Block::Explicit;
                 "ROLLBACK"
@@ -246,8 +240,24 @@ impl Connection {
         }
     }
 
+    fn roll_back_to(&mut self, at: usize) -> SqlResult<()> {
+        let NamedSavepoint {
+            savepoint, effects, ..
+        } = &self.savepoints[at];
+        let Some(session) = &mut self.session else {
+            return Err(SqlError::new(
+                sqlstate::INTERNAL_ERROR,
+                "the connection has no session",
+            ));
+        };
+        session.statement(|tx| Ok::<(), SqlError>(tx.rollback_to(savepoint)?))?;
+        self.effects.return_to(effects);
+        self.copy = None;
+        self.keep_own_numbers()
+    }
+
     fn savepoint(&self, name: &str) -> SqlResult<usize> {
-        let found = self.savepoints.iter().rposition(|(own, _)| own == name);
+        let found = self.savepoints.iter().rposition(|it| it.name == name);
         found.ok_or_else(|| {
             SqlError::new(
                 sqlstate::INVALID_SAVEPOINT,

@@ -105,6 +105,7 @@ impl DdlContext<'_> {
         for index in &row.indexes {
             self.create_index_storage(index.storage)?;
         }
+        self.effects.untouched.insert(row.storage, row.id);
         Ok(())
     }
 

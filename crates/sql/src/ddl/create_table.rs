@@ -200,8 +200,8 @@ fn sequence_row(
 /// Writes a sequence and its name.
 pub(super) fn put_sequence(context: &mut DdlContext<'_>, row: &SequenceRow) -> SqlResult<()> {
     context.take_name(&row.schema, &row.name, Named::Sequence(row.id))?;
-    context.effects.new_sequences.insert(row.id);
     let catalogue = Arc::clone(context.catalogue);
+    context.effects.own_sequences.insert(row.id, None);
     context.statement(|tx| catalogue.put_sequence(tx, row))
 }
 

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use super::context::{DdlContext, no_relation};
-use crate::catalogue::{DefaultRow, Named, Relation};
+use crate::catalogue::{DefaultRow, Named, PUBLIC, Relation};
 use crate::ddl_command::{ObjectKind, QualifiedName};
 use crate::error::{Notice, SqlError, SqlResult};
 use crate::sqlstate;
 use crate::storage::Reader;
+use crate::syntax::TokenReader;
 
 /// Drops objects.
 pub(super) fn drop_objects(
@@ -107,6 +108,7 @@ pub(super) fn remove_sequence(
     let catalogue = Arc::clone(context.catalogue);
     context.statement(|tx| catalogue.remove_sequence(tx, id))?;
     context.effects.sequences.push(id);
+    context.effects.versions.push((id, None));
     Ok(())
 }
 
@@ -114,11 +116,15 @@ fn drop_sequence(context: &mut DdlContext<'_>, id: u32) -> SqlResult<()> {
     let catalogue = Arc::clone(context.catalogue);
     let found = context.statement(|tx| catalogue.sequence(&mut Reader::Transaction(tx), id))?;
     let sequence = found.ok_or_else(|| no_relation("sequence"))?;
-    if let Some((table, _)) = sequence.owner {
-        let catalogue = Arc::clone(context.catalogue);
-        let owner =
-            context.statement(|tx| catalogue.relation(&mut Reader::Transaction(tx), table))?;
-        if let Some(owner) = owner {
+    let catalogue = Arc::clone(context.catalogue);
+    let relations = context.statement(|tx| catalogue.relations(&mut Reader::Transaction(tx)))?;
+    let is_user = |default: &DefaultRow| match default {
+        DefaultRow::Sequence(used) => *used == id,
+        DefaultRow::Expression(text) => takes_number(text, &sequence.schema, &sequence.name),
+    };
+    for relation in relations {
+        let mut columns = relation.columns().iter();
+        if let Some(column) = columns.find(|it| it.default.as_ref().is_some_and(is_user)) {
             return Err(SqlError::new(
                 sqlstate::DEPENDENT_OBJECTS_STILL_EXIST,
                 format!(
@@ -127,13 +133,31 @@ fn drop_sequence(context: &mut DdlContext<'_>, id: u32) -> SqlResult<()> {
                 ),
             )
             .with_detail(format!(
-                "A column of table {} takes its numbers from it.",
-                owner.row.name
+                "The default of column {} of table {} takes its numbers from it.",
+                column.name, relation.row.name
             ))
             .with_hint("Drop the table, or the column's default."));
         }
     }
     remove_sequence(context, id, &sequence.schema, &sequence.name)
+}
+
+/// Whether a default calls `nextval` with this sequence's name.
+fn takes_number(expression: &str, schema: &str, name: &str) -> bool {
+    const CALL: &str = "nextval";
+    let lower = expression.to_ascii_lowercase();
+    lower.match_indices(CALL).any(|(at, _)| {
+        let arguments = expression[at + CALL.len()..].trim_start();
+        let literal = arguments
+            .strip_prefix('(')
+            .and_then(|it| it.trim_start().strip_prefix('\''))
+            .and_then(|it| it.split_once('\''));
+        let named = literal
+            .and_then(|(text, _)| TokenReader::new(text).ok())
+            .and_then(|mut reader| reader.qualified_name().ok());
+        named
+            .is_some_and(|(of, called)| called == name && of.as_deref().unwrap_or(PUBLIC) == schema)
+    })
 }
 
 fn drop_index(context: &mut DdlContext<'_>, table: u32, name: &str) -> SqlResult<()> {
@@ -167,4 +191,28 @@ fn drop_index(context: &mut DdlContext<'_>, table: u32, name: &str) -> SqlResult
     context.free_name(&row.schema, name)?;
     let version = context.number()?;
     context.put(&row, version)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_default_that_takes_a_number_is_found() {
+        for text in [
+            "nextval('s')",
+            "1 + NEXTVAL ( 'public.s'::regclass)",
+            "nextval('S')",
+        ] {
+            assert!(takes_number(text, "public", "s"), "{text}");
+        }
+        for text in [
+            "nextval('t')",
+            "'nextval'",
+            "nextval('\"S\"')",
+            "length('s')",
+        ] {
+            assert!(!takes_number(text, "public", "s"), "{text}");
+        }
+    }
 }

@@ -22,6 +22,6 @@ mod truncate;
 
 pub(crate) use bulk::BulkLoad;
 pub(crate) use context::DdlContext;
-pub(crate) use effects::Effects;
+pub(crate) use effects::{Effects, EffectsMark};
 pub(crate) use rebuild::remove_marker;
 pub(crate) use run::run;

@@ -3,7 +3,7 @@
 //!
 //! A command that is alone in its transaction commits a *marker* first: other statements on the table wait, and the rows are
 //! read from a view and written in batches outside of the transaction. Inside a transaction block the rows are read and
-//! written through the transaction.
+//! written through the transaction, unless it has made the table and not used it: no other one can use it then.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -92,6 +92,12 @@ pub(super) fn rebuild(
     if context.is_alone {
         return with_marker(context, old, target, fill);
     }
+    if context.effects.untouched.contains_key(&old.row.storage) {
+        // No other transaction knows the table, and this one has written none of its rows: a view has them all.
+        let view = context.db.view()?;
+        return fill_from_view(context, &view, old, target, fill);
+    }
+    context.effects.touch(&[(old.id(), old.version)]);
     let environment = context.environment();
     let storage = Arc::clone(context.storage);
     let rows_max = context.rows_max;

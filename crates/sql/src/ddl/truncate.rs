@@ -3,9 +3,12 @@
 use std::sync::Arc;
 
 use super::context::DdlContext;
-use crate::catalogue::{DefaultRow, Relation};
+use super::create_table::put_sequence;
+use super::drop::remove_sequence;
+use crate::catalogue::{DefaultRow, Relation, TableRow};
 use crate::ddl_command::QualifiedName;
 use crate::error::SqlResult;
+use crate::storage::Reader;
 
 /// Empties tables.
 pub(super) fn truncate(
@@ -24,31 +27,34 @@ pub(super) fn truncate(
         for index in &mut row.indexes {
             index.storage = context.number()?;
         }
+        if restart_identity {
+            restart(context, &mut row)?;
+        }
         let version = context.number()?;
         let emptied = Relation::new(row, version)?;
         context.create_storage(&emptied)?;
         context.put(&emptied.row, version)?;
-        if restart_identity {
-            restart(context, &emptied)?;
-        }
     }
     Ok(())
 }
 
-fn restart(context: &mut DdlContext<'_>, relation: &Relation) -> SqlResult<()> {
-    for column in relation.columns() {
-        let Some(DefaultRow::Sequence(id)) = column.default else {
+/// The table's columns get new sequences of the same names. Other transactions take numbers of the old ones until this one
+/// has committed.
+fn restart(context: &mut DdlContext<'_>, row: &mut TableRow) -> SqlResult<()> {
+    for column in &mut row.columns {
+        let Some(DefaultRow::Sequence(old)) = column.default else {
             continue;
         };
         let catalogue = Arc::clone(context.catalogue);
-        context.statement(|tx| {
-            let found = catalogue.sequence(&mut crate::storage::Reader::Transaction(tx), id)?;
-            match found {
-                Some(sequence) => catalogue.put_sequence_state(tx, id, sequence.start),
-                None => Ok(()),
-            }
-        })?;
-        context.effects.sequences.push(id);
+        let found =
+            context.statement(|tx| catalogue.sequence(&mut Reader::Transaction(tx), old))?;
+        let Some(mut sequence) = found else {
+            continue;
+        };
+        sequence.id = context.id()?;
+        remove_sequence(context, old, &sequence.schema, &sequence.name)?;
+        put_sequence(context, &sequence)?;
+        column.default = Some(DefaultRow::Sequence(sequence.id));
     }
     Ok(())
 }

@@ -37,6 +37,8 @@ pub(super) struct Binder<'a, 'r> {
     pub(super) reader: RefCell<&'a mut Reader<'r>>,
     /// The tables that were found, and their versions.
     pub(super) used: RefCell<Vec<Arc<Relation>>>,
+    /// The sequences that functions name.
+    pub(super) sequences: RefCell<Vec<u32>>,
     /// Whether a table of the catalogue is used: its rows are made when the statement runs.
     pub(super) uses_system: RefCell<bool>,
     /// Whether tables show the numbers of rows without a key: statements that change rows need them.
@@ -56,6 +58,7 @@ impl<'a, 'r> Binder<'a, 'r> {
             storage,
             reader: RefCell::new(reader),
             used: RefCell::default(),
+            sequences: RefCell::default(),
             uses_system: RefCell::new(false),
             shows_row_numbers: false,
         }

@@ -16,7 +16,8 @@ pub(crate) struct Planned {
     pub(crate) parameters: Vec<SqlType>,
     /// `None`: the statement returns no rows.
     pub(crate) columns: Option<Vec<OutputColumn>>,
-    /// The numbers and versions of the tables that it uses.
+    /// The numbers and versions of the tables that it uses; of sequences that it names, the version is
+    /// [`SEQUENCE_VERSION`](crate::catalogue::SEQUENCE_VERSION).
     pub(crate) tables: Vec<(u32, u64)>,
     /// Whether its plan may be kept.
     pub(crate) is_kept: bool,

@@ -27,7 +27,7 @@ use super::planned::{Body, Plan, Planned};
 use super::prepare::{Parameters, SessionInfo, prepare_plan};
 use super::rewrite::rewrite;
 use super::{ddl, functions};
-use crate::catalogue::{Catalogue, Sequences};
+use crate::catalogue::{Catalogue, SEQUENCE_VERSION, Sequences};
 use crate::error::{SqlError, SqlResult};
 use crate::row_counts::RowCounts;
 use crate::shared::EngineOptions;
@@ -161,6 +161,9 @@ impl<'p, 'r> Planning<'p, 'r> {
         let used = self.binder.used.borrow();
         let mut tables: Vec<(u32, u64)> = used.iter().map(|it| (it.id(), it.version)).collect();
         drop(used);
+        let sequences = self.binder.sequences.borrow();
+        tables.extend(sequences.iter().map(|id| (*id, SEQUENCE_VERSION)));
+        drop(sequences);
         tables.sort_unstable();
         tables.dedup();
         let is_kept = !self.parameters.depends_on_session

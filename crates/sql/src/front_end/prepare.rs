@@ -209,6 +209,7 @@ fn function(
                 )));
             };
             let id = sequence_named(&name, binder).map_err(external)?;
+            binder.sequences.borrow_mut().push(id);
             let (func, mut args) = (
                 functions::by_number(call.func.name(), binder.state)?,
                 call.args,

@@ -74,3 +74,37 @@ fn a_bulk_load_is_rolled_back_with_its_table() {
         "55000"
     );
 }
+
+#[test]
+fn copy_out_follows_changes_of_the_table() {
+    let fixture = Fixture::new();
+    let mut client = fixture.client();
+    client.tag("CREATE TABLE t (id int PRIMARY KEY, a int)");
+    client.tag("INSERT INTO t VALUES (1, 1)");
+    let copy = "COPY t TO STDOUT";
+    assert_eq!(client.copy_out(copy).unwrap(), "1\t1\n");
+    client.tag("CREATE INDEX ON t (a)");
+    assert_eq!(client.copy_out(copy).unwrap(), "1\t1\n");
+    client.tag("TRUNCATE t");
+    assert_eq!(client.copy_out(copy).unwrap(), "");
+    client.tag("DROP TABLE t");
+    client.tag("CREATE TABLE t (a int, b text)");
+    client.tag("INSERT INTO t VALUES (5, 'x')");
+    assert_eq!(client.copy_out(copy).unwrap(), "5\tx\n");
+}
+
+#[test]
+fn defaults_that_take_numbers_are_copied() {
+    let fixture = Fixture::new();
+    let mut client = fixture.client();
+    client.tag("CREATE SEQUENCE s");
+    client.tag("CREATE TABLE t (id bigint PRIMARY KEY DEFAULT nextval('s') + 100, a int)");
+    let lines: String = (0..1000).map(|a| format!("{a}\n")).collect();
+    client
+        .copy_in("COPY t (a) FROM STDIN", lines.as_bytes(), 100)
+        .unwrap();
+    assert_eq!(
+        client.lines("SELECT count(*), min(id) FROM t"),
+        ["1000|101"]
+    );
+}

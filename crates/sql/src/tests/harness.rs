@@ -1,6 +1,9 @@
 //! A client without a socket.
 
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::{Context, Waker};
+use std::time::{Duration, Instant};
 
 use namiki::Database;
 use namiki::disk::MemoryDisk;
@@ -26,6 +29,15 @@ impl Fixture {
         let disk = Arc::new(MemoryDisk::new());
         let engine = open(&disk, options);
         Self { engine, disk }
+    }
+
+    /// Waits until nothing runs on the second pool. No other client is there.
+    pub(super) fn wait_for_pool(&self) {
+        let begun = Instant::now();
+        while Arc::strong_count(&self.engine.shared) > 1 {
+            assert!(begun.elapsed() < Duration::from_secs(60), "it runs on");
+            std::thread::sleep(Duration::from_millis(2));
+        }
     }
 
     /// A client.
@@ -169,6 +181,20 @@ impl Client {
                 }
             }
         })
+    }
+
+    /// Begins a statement, and goes away; returns whether the statement was waiting for something.
+    pub(super) fn begin_and_go(mut self, text: &str) -> bool {
+        let scope = match self.connection.status() {
+            TransactionStatus::Idle => Scope::Alone,
+            _ => Scope::Part,
+        };
+        let prepared = self.connection.prepare_simple(text);
+        let mut portal = self.runtime.block_on(prepared).unwrap();
+        let mut sink = Rows::default();
+        let running = self.connection.execute(&mut portal, scope, 0, &mut sink);
+        let mut context = Context::from_waker(Waker::noop());
+        pin!(running).as_mut().poll(&mut context).is_pending()
     }
 
     /// The lines of an answer; panics at an error.
