@@ -84,7 +84,7 @@ impl Connection {
             .get(..6)
             .is_some_and(|word| word.eq_ignore_ascii_case("insert"));
         // The digits of a number decide on the type of what is calculated with it.
-        if !is_insert && lifted.kinds.contains(&LiteralKind::Numeric) {
+        if !is_insert && (lifted.kinds.contains(&LiteralKind::Numeric) || rounds(text)) {
             return Ok(None);
         }
         let types = lifted.kinds.iter().map(|kind| match kind {
@@ -399,6 +399,17 @@ fn is_program(planned: &Planned) -> bool {
         }
         Body::CreateTableAs { .. } | Body::Ddl(_) | Body::Explain(_) => false,
     }
+}
+
+/// Whether a text may round numbers: to how many digits decides on the type of the result.
+fn rounds(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    let calls = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'(');
+    let mut names = calls.map(|(at, _)| bytes[..at].trim_ascii_end());
+    names.any(|before| {
+        let name = &before[before.len().saturating_sub(5)..];
+        name.eq_ignore_ascii_case(b"round") || name.eq_ignore_ascii_case(b"trunc")
+    })
 }
 
 /// Whether an error is one of the statement, not of the transaction or the machine.

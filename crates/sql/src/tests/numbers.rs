@@ -102,6 +102,7 @@ fn numbers_without_precision_hide_their_zeros() {
         ("SELECT round(1.005, 2)", "1.01"),
         ("SELECT round(d / 3, 3) FROM t WHERE id = 2", "0.667"),
         ("SELECT round(n / 3, 1) FROM t WHERE id = 3", "0.8"),
+        ("SELECT Round (d, 1) FROM t WHERE id = 2", "2.0"),
         ("SELECT round(1234.5, -2)", "1200"),
         ("SELECT max(round(d / 3, 2)) FROM t", "0.67"),
     ] {
