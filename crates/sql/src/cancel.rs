@@ -77,6 +77,7 @@ impl Cancelled {
     }
 
     /// Whether it was cancelled.
+    #[cfg(test)]
     pub(crate) fn is_set(&self) -> bool {
         self.0.cause.load(Ordering::Acquire) != 0
     }

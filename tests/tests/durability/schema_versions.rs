@@ -3,9 +3,9 @@
 
 use std::io::ErrorKind;
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicU32, Ordering};
 
-use namiki::{ByteTable, Database, Error, UntypedTable};
+use namiki::{BackupOptions, ByteTable, Database, Error, UntypedTable};
 use namiki_platform::disk::sim::Loss;
 use namiki_platform::disk::{Disk, SimDisk};
 
@@ -93,42 +93,43 @@ fn versions_stay_over_openings_clears_and_renames() {
     assert_eq!(versions(&db, &table), all);
 }
 
-/// A backup has the versions that its rows name, whenever it is taken.
+/// A backup has the versions that its rows name, although more of both are added while it is copied.
 #[test]
 fn a_backup_has_the_versions_of_its_rows() {
     let disk = SimDisk::new();
     let db = open(&disk);
     let table = db.create_untyped_table(&new_table("rows")).unwrap();
-    std::thread::scope(|scope| {
-        let adder = scope.spawn(|| {
-            for number in 1..=60_u32 {
-                let added = db.add_schema_version(&table, b"version");
-                assert_eq!(added.unwrap(), number);
-                let row = number.to_le_bytes();
-                db.transact(|tx| tx.put_row(&table, b"row", &row)).unwrap();
-                std::thread::sleep(Duration::from_millis(1));
-            }
-        });
-        let mut backups = 0;
-        while backups == 0 || !adder.is_finished() {
-            let dir = format!("/backup-{backups}");
-            backups += 1;
-            db.backup(&dir).unwrap();
-            let disk: Arc<dyn Disk> = Arc::new(disk.clone());
-            let copy = Database::builder().disk(disk).open(dir).unwrap();
-            let table = copy.untyped_table("rows").unwrap().unwrap();
-            let row = copy.transact(|tx| Ok(tx.row(&table, b"row")?.map(<[u8]>::to_vec)));
-            let versions = versions(&copy, &table).len();
-            if let Some(row) = row.unwrap() {
-                let named = u32::from_le_bytes(row.try_into().unwrap());
-                assert!(
-                    versions > named as usize,
-                    "{versions} versions, row of {named}"
-                );
-            }
+    let add = {
+        let (db, table) = (db.clone(), table.clone());
+        move || {
+            let number = db.add_schema_version(&table, b"version").unwrap();
+            let row = number.to_le_bytes();
+            db.transact(|tx| tx.put_row(&table, b"row", &row)).unwrap();
         }
-        adder.join().unwrap();
-    });
+    };
+    add();
+    for backup in 0..4 {
+        let before = versions(&db, &table).len();
+        let added = Arc::new(AtomicU32::new(0));
+        let (add, counted) = (add.clone(), Arc::clone(&added));
+        let disk: Arc<dyn Disk> = Arc::new(disk.clone());
+        let options = BackupOptions::default()
+            .disk(Arc::clone(&disk))
+            .on_progress(Arc::new(move |_| {
+                if counted.fetch_add(1, Ordering::Relaxed) < 3 {
+                    add();
+                }
+            }));
+        let dir = format!("/backup-{backup}");
+        db.backup_with(&dir, &options).unwrap();
+        assert!(added.load(Ordering::Relaxed) > 0);
+        let copy = Database::builder().disk(disk).open(dir).unwrap();
+        let table = copy.untyped_table("rows").unwrap().unwrap();
+        let row = copy.transact(|tx| Ok(tx.row(&table, b"row")?.map(<[u8]>::to_vec)));
+        let named = u32::from_le_bytes(row.unwrap().unwrap().try_into().unwrap());
+        let versions = versions(&copy, &table).len();
+        assert_eq!((versions, named as usize + 1), (before, before));
+    }
 }
 
 #[test]

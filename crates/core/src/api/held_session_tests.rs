@@ -232,7 +232,7 @@ fn the_callers_flush_wakes_its_tasks() {
     }
     db.flush_stream(session.worker()).unwrap();
     calls.wait();
-    while let Poll::Pending = acknowledged.as_mut().poll(context) {
+    while acknowledged.as_mut().poll(context).is_pending() {
         calls.wait();
     }
     assert!(db.is_acknowledged(&ticket));
@@ -255,7 +255,7 @@ fn a_commit_that_nobody_flushes_is_flushed() {
             panic!("it has nothing to wait for");
         };
         let mut acknowledged = pin!(db.acknowledged(ticket).flushed_by_caller());
-        while let Poll::Pending = acknowledged.as_mut().poll(context) {
+        while acknowledged.as_mut().poll(context).is_pending() {
             assert_ne!(group_wait_max, Duration::MAX, "nothing would wake it");
             calls.wait();
         }

@@ -12,7 +12,12 @@ impl Connection {
         self.batch.context.counters().increment(Count::Queries);
         // The message is repeated from its text, not from the input.
         self.input.release();
+        // Statements without Sync belong to the same transaction: they would be undone, and not be run again.
+        let goes_on = self.batch.executed > 0 || !self.batch.is_repeatable;
         self.batch.begin();
+        if goes_on {
+            self.batch.stop_repeating();
+        }
         let outcome = match self.batch.sql.split(text) {
             Ok(texts) => self.run_texts(&texts).await?,
             Err(error) => Err(error),

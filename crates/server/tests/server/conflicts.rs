@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use crate::messages::{bind, execute, parse, sync};
+use crate::messages::{bind, execute, flush, parse, sync};
 use crate::raw_client::RawClient;
 use crate::running::{Home, Running};
 
@@ -154,4 +154,29 @@ fn batches_are_repeated_by_the_server() {
     let expected = 100 + CLIENTS * ROUNDS;
     let balance = client.run("SELECT balance FROM account WHERE id = 1");
     assert_eq!(balance, [expected.to_string()]);
+}
+
+/// Statements without Sync are part of the transaction of a query that follows, and are lost with it or kept with it.
+#[test]
+fn a_query_after_unsynced_statements_is_not_repeated_alone() {
+    let (_home, server) = with_accounts();
+    let mut first = RawClient::connect(&server);
+    let mut second = RawClient::connect(&server);
+    let unsynced = [
+        parse("", "SELECT balance FROM account WHERE id = 1"),
+        bind("", "", &[]),
+        execute("", 0),
+        parse("", "INSERT INTO account VALUES (3, 0)"),
+        bind("", "", &[]),
+        execute("", 0),
+        flush(),
+    ];
+    first.send(&unsynced.concat());
+    assert_eq!(first.until(b'C').len(), 4);
+    assert_eq!(first.until(b'C').len(), 3);
+    second.run("UPDATE account SET balance = 5 WHERE id = 1");
+    let answer = first.query("UPDATE account SET balance = 7 WHERE id = 2");
+    assert_eq!((answer.sqlstate(), answer.status), ("40001", 'I'));
+    let rows = second.run("SELECT id, balance FROM account ORDER BY id");
+    assert_eq!(rows, ["1|5", "2|100"]);
 }

@@ -229,12 +229,7 @@ impl Connection {
         let (shared, cancelled) = (shared(self), self.running.clone());
         let (key, info, for_task) = (key.clone(), self.info.clone(), Arc::clone(&shared));
         let bytes = key.text.len();
-        if !self.effects.is_empty()
-            && self
-                .session
-                .as_ref()
-                .is_some_and(namiki::Session::is_running)
-        {
+        if !self.effects.is_empty() && self.session.as_ref().is_some_and(|it| it.is_running()) {
             let work = |handle| {
                 let plan = move || plan(&for_task, &key, &info, &handle);
                 shared.pools.plan(bytes, &cancelled, plan)

@@ -31,7 +31,7 @@ struct Change {
 }
 
 /// What the other thread gives back.
-type Done = (Session, RowNumbers, SqlResult<(u64, Option<Ticket>)>);
+type Done = (Box<Session>, RowNumbers, SqlResult<(u64, Option<Ticket>)>);
 
 impl Connection {
     /// Runs a change of rows; returns the number of rows.
@@ -148,7 +148,7 @@ impl Connection {
         Ok(rows)
     }
 
-    fn take_session(&mut self) -> SqlResult<Session> {
+    fn take_session(&mut self) -> SqlResult<Box<Session>> {
         self.session
             .take()
             .ok_or_else(|| SqlError::new(sqlstate::INTERNAL_ERROR, "the connection has no session"))

@@ -80,7 +80,7 @@ impl Connection {
         let shared = shared(self);
         count(&shared.counters.row_programs);
         let rows_max = shared.options.scan_rows_max;
-        self.note_row_read(program, &environment)?;
+        self.note_row_read(program, environment)?;
         let mark = sink.mark();
         let mut body = |tx: &mut namiki::Transaction| {
             sink.rewind(mark);

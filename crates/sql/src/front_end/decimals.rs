@@ -20,8 +20,8 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::AnalyzerRule;
 use datafusion::scalar::ScalarValue;
 
-use super::checked::like_arguments;
 use super::errors::external;
+use super::expression_parts::like_arguments;
 use crate::error::{SqlError, SqlResult};
 use crate::sqlstate;
 use crate::types::{POWERS_OF_TEN, SqlType};
