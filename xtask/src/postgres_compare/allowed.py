@@ -3,6 +3,8 @@
 import decimal
 
 NUMERIC = 1700
+# Behind the point: averages and quotients have at least so many on both.
+DIGITS = 6
 
 
 def allowed(what, ours, theirs, statement):
@@ -45,10 +47,10 @@ def text_for_varchar(ours, theirs, statement):
 
 
 def equal_numbers(ours, theirs, statement):
-    """The same numbers, with other zeros behind the point."""
+    """The same numbers, with other zeros behind the point, or more digits there."""
     def value(text, of):
         if text is not None and of == NUMERIC:
-            return f"{decimal.Decimal(text).normalize():f}"
+            return f"{round(decimal.Decimal(text), DIGITS).normalize():f}"
         return text
 
     if ours.sqlstate or theirs.sqlstate or ours.tag != theirs.tag:

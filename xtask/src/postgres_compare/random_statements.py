@@ -203,7 +203,7 @@ class Maker:
         elif kind == "numeric":
             choice = r.choice(["arithmetic"] * 3 + ["abs", "cast", "round", "minus"] + general)
             if choice == "arithmetic":
-                return f"({sub(kind)} {r.choice('+-')} {sub(kind)})"
+                return f"({sub(kind)} {r.choice('++--*/')} {sub(kind)})"
             if choice == "abs":
                 return f"abs({sub(kind)})"
             if choice == "minus":
@@ -406,7 +406,7 @@ class Maker:
             if kind not in ("bool", "uuid", "bytea"):
                 functions += ["min", "max"]
             if kind in ("int2", "int4", "numeric", "int8"):
-                functions += ["sum", "sum"]
+                functions += ["sum", "sum", "avg"]
             function = r.choice(functions)
             distinct = "DISTINCT " if r.random() < 0.15 else ""
             items.append(f"{function}({distinct}{argument})")
