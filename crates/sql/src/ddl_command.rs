@@ -125,6 +125,16 @@ pub(crate) struct CreateIndex {
     pub(crate) if_not_exists: bool,
 }
 
+/// A column of ADD COLUMN, and its constraints.
+#[derive(Clone, Debug)]
+pub(crate) struct NewColumn {
+    pub(crate) column: ColumnDefinition,
+    /// PRIMARY KEY and UNIQUE.
+    pub(crate) keys: Vec<KeyDefinition>,
+    /// CHECK: names, if they are said, and texts.
+    pub(crate) checks: Vec<(Option<String>, String)>,
+}
+
 /// A part of ALTER TABLE.
 #[derive(Clone, Debug)]
 pub(crate) enum AlterOperation {
@@ -134,9 +144,11 @@ pub(crate) enum AlterOperation {
     AddCheck(Option<String>, String),
     /// ADD COLUMN.
     AddColumn {
-        column: ColumnDefinition,
+        new: Box<NewColumn>,
         if_not_exists: bool,
     },
+    /// DROP COLUMN.
+    DropColumn { name: String, if_exists: bool },
     /// RENAME TO.
     Rename(String),
     /// RENAME COLUMN.
@@ -148,6 +160,10 @@ pub(crate) enum AlterOperation {
     },
     /// ALTER COLUMN … SET NOT NULL or DROP NOT NULL.
     SetNotNull { column: String, not_null: bool },
+    /// ALTER COLUMN … TYPE.
+    SetType { column: String, sql_type: SqlType },
+    /// RENAME CONSTRAINT.
+    RenameConstraint { from: String, to: String },
     /// DROP CONSTRAINT.
     DropConstraint { name: String, if_exists: bool },
     /// OWNER TO and what else changes nothing here.

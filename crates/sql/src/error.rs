@@ -300,6 +300,13 @@ fn refused_change(code: u32) -> SqlError {
         2 => "integer out of range",
         3 => "bigint out of range",
         4 => "numeric field overflow",
+        10 => {
+            return SqlError::new(
+                sqlstate::SERIALIZATION_FAILURE,
+                "could not serialize access due to a concurrent change of the table's columns",
+            )
+            .with_hint("The transaction might succeed if retried.");
+        }
         _ => return SqlError::corrupted("a stored row does not have the columns of its table"),
     };
     SqlError::new(sqlstate::NUMERIC_VALUE_OUT_OF_RANGE, message)

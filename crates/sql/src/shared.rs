@@ -141,6 +141,9 @@ impl Shared {
 
     /// A transaction that was to change the catalogue was rolled back.
     pub(crate) fn rolled_back(self: &Arc<Self>, effects: Effects) {
+        for id in &effects.new_sequences {
+            self.sequences.forget(*id);
+        }
         if !effects.marked.is_empty() {
             let (shared, marked) = (Arc::clone(self), effects.marked);
             self.pool().spawn_blocking(move || {

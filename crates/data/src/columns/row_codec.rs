@@ -5,14 +5,38 @@
 //! | 1 byte | 1 bit per nullable | in schema order, LE | 1, 2, 4 bytes, LE | bytes, back to back |
 //! ```
 //!
-//! The two low bits of the header are the width of the ends (0: one byte, 1: two, 2: four); the
-//! others are zero. An end counts from the first variable byte. A column without a value has its
+//! The two low bits of the header are the width of the ends (0: one byte, 1: two, 2: four). The six
+//! others are the number of the schema version that the row was written under: whoever keeps several
+//! sets it ([`set_version`]), and finds the schema by it; they are zero otherwise. An end counts from the first variable byte. A column without a value has its
 //! null bit set, and zeros or no bytes. So the schema and at most two ends locate a column,
 //! whatever the others contain. Columns of the key are not repeated here: [`column`](fn@column)
 //! reads them from the key.
 
+use std::borrow::Borrow;
+
 use super::key_codec::{EncodeError, checked, skip_column, take_column};
 use super::{ColumnPlace, ColumnType, Datum, Schema, Value};
+
+/// The number of versions that a header can tell apart.
+pub const VERSIONS: u8 = 64;
+/// The bits of the header below the version.
+const WIDTH_BITS: u32 = 2;
+
+/// The number of the schema version that a row was written under. A row without bytes, all of whose
+/// columns are in the key, has no header: it is of version 0.
+#[inline]
+#[must_use]
+pub fn version(row: &[u8]) -> u8 {
+    row.first().map_or(0, |header| header >> WIDTH_BITS)
+}
+
+/// Writes the number of a schema version, below [`VERSIONS`], into the header of a row.
+#[inline]
+pub fn set_version(row: &mut [u8], version: u8) {
+    if let Some(header) = row.first_mut() {
+        *header = *header & ((1 << WIDTH_BITS) - 1) | version << WIDTH_BITS;
+    }
+}
 
 /// The bytes of a row, given the values of all columns; those in the key are left out.
 ///
@@ -28,7 +52,11 @@ pub fn encode(schema: &Schema, row: &[Datum]) -> Result<Vec<u8>, EncodeError> {
 ///
 /// # Errors
 /// As [`encode`].
-pub fn encode_into(schema: &Schema, row: &[Datum], into: &mut Vec<u8>) -> Result<(), EncodeError> {
+pub fn encode_into<D: Borrow<Datum>>(
+    schema: &Schema,
+    row: &[D],
+    into: &mut Vec<u8>,
+) -> Result<(), EncodeError> {
     into.clear();
     if row.len() != schema.columns().len() {
         return Err(EncodeError::WrongCount {
@@ -43,6 +71,7 @@ pub fn encode_into(schema: &Schema, row: &[Datum], into: &mut Vec<u8>) -> Result
     let mut variable = Vec::with_capacity(schema.variable_count());
     let mut total = 0;
     for (at, value) in row.iter().enumerate() {
+        let value: &Datum = value.borrow();
         let place = schema.place(at);
         if matches!(place, ColumnPlace::Key(_)) {
             continue;
@@ -83,7 +112,8 @@ pub fn encode_into(schema: &Schema, row: &[Datum], into: &mut Vec<u8>) -> Result
         into.extend_from_slice(&(*end as u32).to_le_bytes()[..width]);
     }
     for (at, _) in &variable {
-        into.extend_from_slice(row[*at].value().as_bytes().unwrap_or_default());
+        let value: &Datum = row[*at].borrow();
+        into.extend_from_slice(value.value().as_bytes().unwrap_or_default());
     }
     Ok(())
 }
@@ -185,7 +215,7 @@ fn fixed(column_type: ColumnType, bytes: &[u8]) -> Option<Value<'_>> {
 
 #[inline]
 fn variable_bytes<'a>(schema: &Schema, variable: usize, row: &'a [u8]) -> Option<&'a [u8]> {
-    let width = match row.first()? {
+    let width = match row.first()? & ((1 << WIDTH_BITS) - 1) {
         0 => 1,
         1 => 2,
         2 => 4,
@@ -279,6 +309,21 @@ mod tests {
             );
             assert_eq!(decode(&schema, &key, &bytes).unwrap(), row, "{length}");
         }
+    }
+
+    #[test]
+    fn versions_change_nothing_else() {
+        let schema = schema();
+        let row = row(Datum::Text("x".repeat(300)), Datum::Null);
+        let key = key_codec::encode(&schema, &row).unwrap();
+        let mut bytes = encode(&schema, &row).unwrap();
+        assert_eq!(version(&bytes), 0);
+        for number in [63, 5, 0] {
+            set_version(&mut bytes, number);
+            assert_eq!(version(&bytes), number);
+            assert_eq!(decode(&schema, &key, &bytes).unwrap(), row);
+        }
+        assert_eq!(version(&[]), 0);
     }
 
     #[test]

@@ -9,7 +9,8 @@ mod rows;
 mod sequences;
 
 pub(crate) use relation::{
-    CheckRow, ColumnRow, DefaultRow, Identity, IndexRow, KeyRow, Relation, SequenceRow, TableRow,
+    CheckRow, ColumnRow, DefaultRow, Identity, IndexRow, KeyRow, Relation, SequenceRow,
+    StoredColumn, StoredRows, TableRow,
 };
 pub(crate) use rows::{Catalogue, Named};
 pub(crate) use sequences::Sequences;

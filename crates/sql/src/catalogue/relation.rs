@@ -1,9 +1,12 @@
 //! What the catalogue's rows say, and what follows from them.
 
+use std::sync::Arc;
+
 use namiki_data::columns::{Column, ColumnType, Datum, Schema};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{SqlError, SqlResult};
+use crate::storage::{FormatColumn, RowFormat};
 use crate::types::SqlType;
 
 /// A column.
@@ -86,9 +89,42 @@ pub(crate) struct TableRow {
     pub(crate) checks: Vec<CheckRow>,
     /// The number of its core table.
     pub(crate) storage: u64,
+    /// What the rows of its core table consist of; left out: its columns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) stored: Option<StoredRows>,
     /// What builds an index or a key on it now: other statements wait.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) marker: Option<u64>,
+}
+
+/// What rows consist of after columns were added to them or dropped.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct StoredRows {
+    /// In the order in which they are stored.
+    pub(crate) columns: Vec<StoredColumn>,
+    /// The numbers of the versions under which there may be rows, and how many of the columns each has.
+    pub(crate) versions: Vec<(u8, usize)>,
+}
+
+/// A stored column.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct StoredColumn {
+    /// The number of the table's column; left out if it was dropped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) column: Option<usize>,
+    #[serde(rename = "type")]
+    pub(crate) sql_type: SqlType,
+    /// The value that it was added with: that of rows of earlier versions.
+    #[serde(default = "no_value", skip_serializing_if = "is_no_value")]
+    pub(crate) missing: Datum,
+}
+
+fn no_value() -> Datum {
+    Datum::Null
+}
+
+fn is_no_value(value: &Datum) -> bool {
+    *value == Datum::Null
 }
 
 /// A sequence.
@@ -117,8 +153,10 @@ pub(crate) struct Relation {
     pub(crate) row: TableRow,
     /// The number of this state of the table, which no other has.
     pub(crate) version: u64,
-    /// The stored columns: those of SQL, and behind them the row number if there is no primary key.
-    pub(crate) layout: Schema,
+    /// SQL's columns, and behind them the row number if there is no primary key. Keys follow it.
+    pub(crate) layout: Arc<Schema>,
+    /// How rows are stored.
+    pub(crate) format: RowFormat,
 }
 
 impl Relation {
@@ -148,10 +186,23 @@ impl Relation {
         };
         let layout = Schema::new(columns, &key)
             .map_err(|error| SqlError::corrupted(format!("table \"{}\": {error}", row.name)))?;
+        let layout = Arc::new(layout);
+        let format = match &row.stored {
+            None => RowFormat::of_layout(&layout),
+            Some(stored) => {
+                let columns = stored.columns.iter().map(|column| FormatColumn {
+                    column: column.column,
+                    column_type: column.sql_type.column_type(),
+                    missing: column.missing.clone(),
+                });
+                RowFormat::new(&layout, columns.collect(), &stored.versions)?
+            }
+        };
         Ok(Self {
             row,
             version,
             layout,
+            format,
         })
     }
 
@@ -193,6 +244,32 @@ impl Relation {
         columns
             .iter()
             .map(|at| (&row[*at], self.layout.columns()[*at].column_type))
+    }
+}
+
+impl StoredRows {
+    /// The rows of a table all of whose rows have its columns.
+    pub(crate) fn of_columns(columns: &[ColumnRow]) -> Self {
+        let stored = |(at, column): (usize, &ColumnRow)| StoredColumn {
+            column: Some(at),
+            sql_type: column.sql_type,
+            missing: Datum::Null,
+        };
+        Self {
+            columns: columns.iter().enumerate().map(stored).collect(),
+            versions: vec![(0, columns.len())],
+        }
+    }
+
+    /// A column of the table is dropped: its place stays, and the columns behind it count one less.
+    pub(crate) fn drop_column(&mut self, dropped: usize) {
+        for stored in &mut self.columns {
+            stored.column = match stored.column {
+                Some(at) if at == dropped => None,
+                Some(at) if at > dropped => Some(at - 1),
+                other => other,
+            };
+        }
     }
 }
 

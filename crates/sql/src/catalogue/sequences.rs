@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use namiki::Database;
 use parking_lot::Mutex;
@@ -20,6 +21,18 @@ pub(crate) struct Sequences {
     db: Database,
     catalogue: Arc<Catalogue>,
     reserved: Mutex<HashMap<u32, Reserved>>,
+    given: Mutex<HashMap<i64, Given>>,
+    next_session: AtomicI64,
+}
+
+/// What a session was given last.
+#[derive(Debug, Default)]
+struct Given {
+    /// By sequence.
+    numbers: HashMap<u32, i64>,
+    /// Of all of them.
+    last: Option<i64>,
+    last_of: u32,
 }
 
 /// The rest of a block: the next number, the step, and how many are left.
@@ -36,7 +49,59 @@ impl Sequences {
             db,
             catalogue,
             reserved: Mutex::default(),
+            given: Mutex::default(),
+            next_session: AtomicI64::new(1),
         }
+    }
+
+    /// The number of a new session.
+    pub(crate) fn begin_session(&self) -> i64 {
+        self.next_session.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// A session has ended.
+    pub(crate) fn end_session(&self, session: i64) {
+        self.given.lock().remove(&session);
+    }
+
+    /// A session was given a number.
+    pub(crate) fn note_given(&self, session: i64, id: u32, number: i64) {
+        let mut given = self.given.lock();
+        let of_session = given.entry(session).or_default();
+        of_session.numbers.insert(id, number);
+        (of_session.last, of_session.last_of) = (Some(number), id);
+    }
+
+    /// A session has set the last number of a sequence.
+    pub(crate) fn note_set(&self, session: i64, id: u32, number: i64) {
+        let mut given = self.given.lock();
+        let of_session = given.entry(session).or_default();
+        of_session.numbers.insert(id, number);
+        if of_session.last_of == id {
+            of_session.last = of_session.last.map(|_| number);
+        }
+    }
+
+    /// The number of a sequence that a session was given last.
+    ///
+    /// # Errors
+    /// 55000 if it was given none.
+    pub(crate) fn last_given(&self, session: i64, id: u32) -> SqlResult<i64> {
+        let given = self.given.lock();
+        let number = given.get(&session).and_then(|it| it.numbers.get(&id));
+        number
+            .copied()
+            .ok_or_else(|| not_given("currval of the sequence"))
+    }
+
+    /// The number that a session was given last, of any sequence.
+    ///
+    /// # Errors
+    /// 55000 if it was given none.
+    pub(crate) fn last_given_of_any(&self, session: i64) -> SqlResult<i64> {
+        let given = self.given.lock();
+        let number = given.get(&session).and_then(|it| it.last);
+        number.ok_or_else(|| not_given("lastval"))
     }
 
     /// The next number, if one is reserved.
@@ -65,6 +130,22 @@ impl Sequences {
         let numbers = BLOCK << again.min(24);
         let body = |tx: &mut namiki::Transaction| self.reserve(tx, id, numbers);
         let block = self.db.transact_in_task_with(body).await?;
+        self.keep(id, block);
+        Ok(())
+    }
+
+    /// [`refill`](Self::refill) in the transaction that has made the sequence. If it is rolled back, also to a savepoint, the
+    /// numbers have to be [forgotten](Self::forget).
+    ///
+    /// # Errors
+    /// As [`refill`](Self::refill).
+    pub(crate) fn refill_within(
+        &self,
+        tx: &mut namiki::Transaction,
+        id: u32,
+        again: u32,
+    ) -> SqlResult<()> {
+        let block = self.reserve(tx, id, BLOCK << again.min(24))?;
         self.keep(id, block);
         Ok(())
     }
@@ -125,10 +206,17 @@ impl Sequences {
         Ok(())
     }
 
-    /// Forgets what is reserved of a sequence that was dropped.
+    /// Forgets what is reserved of a sequence that was dropped, or never made.
     pub(crate) fn forget(&self, id: u32) {
         self.reserved.lock().remove(&id);
     }
+}
+
+fn not_given(what: &str) -> SqlError {
+    SqlError::new(
+        sqlstate::OBJECT_NOT_IN_STATE,
+        format!("{what} is not yet defined in this session"),
+    )
 }
 
 /// A block of at most `numbers` numbers from `next` on, and the first number behind it.

@@ -1,30 +1,35 @@
 //! `SET c = c + k` without reading the row: the sum is made at the commit, so concurrent ones never conflict.
 //!
 //! ```text
+//!  what makes a row of an earlier version one of the current version (storage/upgrade.rs), then
 //!  place  null byte  null mask  width  code   delta  least  greatest
 //! | u32  | u32      | u8       | u8   | u16  | i128 | i128 | i128    |   once for each column, little-endian
 //! ```
 
 use namiki::ChangeRefused;
-use namiki_data::columns::{ColumnPlace, Datum};
+use namiki_data::columns::Datum;
 
 use super::Target;
 use crate::error::SqlResult;
 use crate::program::{ArithmeticOperator, Environment, Scalar};
+use crate::storage::{FixedPlace, NotUpgraded, recipes, upgrade};
 use crate::types::{POWERS_OF_TEN, SqlType, rescale_rounded};
 
+/// The most bytes that each argument has for rows of earlier versions.
+const RECIPES_BYTES_MAX: usize = 16 << 10;
 /// The bytes of one column's argument.
 const ENTRY: usize = 60;
 
 /// Amounts that are added to columns of one row.
 #[derive(Clone, Debug)]
-pub(crate) struct Increments(Vec<Increment>);
+pub(crate) struct Increments {
+    recipes: Vec<u8>,
+    columns: Vec<Increment>,
+}
 
 #[derive(Clone, Debug)]
 struct Increment {
-    place: u32,
-    null_byte: u32,
-    null_mask: u8,
+    place: FixedPlace,
     width: u8,
     code: u16,
     /// The scale of the column's numbers.
@@ -45,7 +50,13 @@ impl Increments {
         let all = assignments
             .iter()
             .map(|(column, scalar)| Increment::of(target, *column, scalar));
-        all.collect::<Option<Vec<_>>>().map(Self)
+        Some(Self {
+            columns: all.collect::<Option<Vec<_>>>()?,
+            // Without them the rows are read, and changed at once.
+            recipes: recipes(&target.relation.format)
+                .ok()
+                .filter(|recipes| recipes.len() <= RECIPES_BYTES_MAX)?,
+        })
     }
 
     /// The argument of the program; `None` if an amount is null.
@@ -53,8 +64,9 @@ impl Increments {
     /// # Errors
     /// Those of the amounts.
     pub(crate) fn argument(&self, environment: &Environment) -> SqlResult<Option<Vec<u8>>> {
-        let mut bytes = Vec::with_capacity(self.0.len() * ENTRY);
-        for increment in &self.0 {
+        let mut bytes = Vec::with_capacity(self.recipes.len() + self.columns.len() * ENTRY);
+        bytes.extend_from_slice(&self.recipes);
+        for increment in &self.columns {
             let amount = match increment.amount.constant(environment)? {
                 Datum::Null => return Ok(None),
                 Datum::I64(number) => rescale_rounded(number.into(), 0, increment.scale),
@@ -65,9 +77,10 @@ impl Increments {
                 return Ok(None);
             };
             let delta = if increment.negative { -amount } else { amount };
-            bytes.extend_from_slice(&increment.place.to_le_bytes());
-            bytes.extend_from_slice(&increment.null_byte.to_le_bytes());
-            bytes.extend_from_slice(&[increment.null_mask, increment.width]);
+            let place = increment.place;
+            bytes.extend_from_slice(&(place.byte as u32).to_le_bytes());
+            bytes.extend_from_slice(&(place.null_byte as u32).to_le_bytes());
+            bytes.extend_from_slice(&[place.null_mask, increment.width]);
             bytes.extend_from_slice(&increment.code.to_le_bytes());
             bytes.extend_from_slice(&delta.to_le_bytes());
             bytes.extend_from_slice(&increment.least.to_le_bytes());
@@ -94,30 +107,14 @@ impl Increment {
             .indexes
             .iter()
             .any(|index| index.columns.contains(&column));
-        let ColumnPlace::Fixed(place) = relation.layout.place(column) else {
-            return None;
-        };
         if is_indexed {
             return None;
         }
         let sql_type = relation.columns()[column].sql_type;
         let (scale, least, greatest, code) = limits(sql_type)?;
         let (amount, negative) = amount(scalar, column, sql_type)?;
-        let nullable = |at: &usize| {
-            let stored = &relation.layout.columns()[*at];
-            stored.nullable && !matches!(relation.layout.place(*at), ColumnPlace::Key(_))
-        };
-        // Null bits follow the header byte, one for each nullable column outside of the key.
-        let bit = (0..column).filter(nullable).count();
-        let (null_byte, null_mask) = if nullable(&column) {
-            (1 + bit / 8, 1 << (bit % 8))
-        } else {
-            (0, 0)
-        };
         Some(Self {
-            place: u32::try_from(place).ok()?,
-            null_byte: u32::try_from(null_byte).ok()?,
-            null_mask,
+            place: relation.format.fixed_place(column)?,
             width: u8::try_from(sql_type.column_type().fixed_bytes()?).ok()?,
             code,
             scale,
@@ -202,8 +199,13 @@ pub(crate) fn add_to_columns(
     argument: &[u8],
     into: &mut Vec<u8>,
 ) -> Result<(), ChangeRefused> {
-    into.extend_from_slice(row);
-    for entry in argument.chunks_exact(ENTRY) {
+    let entries = upgrade(argument, row, into).map_err(|reason| {
+        ChangeRefused(match reason {
+            NotUpgraded::OtherVersion => OTHER_VERSION.into(),
+            NotUpgraded::Damaged => DAMAGED.into(),
+        })
+    })?;
+    for entry in entries.chunks_exact(ENTRY) {
         add_to_column(into, entry).map_err(|code| ChangeRefused(code.into()))?;
     }
     Ok(())
@@ -211,6 +213,8 @@ pub(crate) fn add_to_columns(
 
 /// The code of rows that do not have the column.
 const DAMAGED: u16 = 9;
+/// The code of rows that were written after the table had got other columns: the commit would be a conflict.
+const OTHER_VERSION: u16 = 10;
 
 fn add_to_column(row: &mut [u8], entry: &[u8]) -> Result<(), u16> {
     let word = |at: usize| {
@@ -257,7 +261,8 @@ mod tests {
     use super::*;
 
     fn entry(null_mask: u8, delta: i128, greatest: i128) -> Vec<u8> {
-        let mut bytes = Vec::new();
+        // Of version 0, and there is no earlier one.
+        let mut bytes = vec![0, 0];
         bytes.extend_from_slice(&2_u32.to_le_bytes());
         bytes.extend_from_slice(&1_u32.to_le_bytes());
         bytes.extend_from_slice(&[null_mask, 8]);
@@ -265,7 +270,7 @@ mod tests {
         for number in [delta, -greatest, greatest] {
             bytes.extend_from_slice(&number.to_le_bytes());
         }
-        assert_eq!(bytes.len(), ENTRY);
+        assert_eq!(bytes.len(), 2 + ENTRY);
         bytes
     }
 
@@ -282,5 +287,7 @@ mod tests {
         assert_eq!(add(&row(1, 5), &entry(1, -7, 10)), Ok(row(1, 5)));
         assert_eq!(add(&row(0, 5), &entry(1, 7, 10)), Err(2));
         assert_eq!(add(&[0, 0, 1], &entry(1, 7, 10)), Err(9));
+        let later = [&[4, 0][..], &[0; 8]].concat();
+        assert_eq!(add(&later, &entry(1, 7, 10)), Err(10));
     }
 }

@@ -9,7 +9,7 @@ use crate::error::{SqlError, SqlResult};
 use crate::program::{Access, OutputFormat, Path, RowValues, Scalar, write_value};
 use crate::sink::RowSink;
 use crate::sqlstate;
-use crate::storage::{decode_row, encode_key};
+use crate::storage::encode_key;
 
 /// Takes the rows of RETURNING.
 pub(crate) struct Returned<'a> {
@@ -194,7 +194,9 @@ impl InsertProgram {
                     .sql_type
                     .assign(scalar.constant(changes.environment)?),
                 (None, DefaultValue::Sequence(id)) => {
-                    column.sql_type.assign(Datum::I64(sequences.next(*id)?))
+                    let number = sequences.next(*id)?;
+                    sequences.note_given(changes.environment.session, *id, number);
+                    column.sql_type.assign(Datum::I64(number))
                 }
             })
             .collect()
@@ -253,7 +255,7 @@ impl UpdateProgram {
         let rows = access.rows(changes.tx, changes.storage, changes.environment)?;
         let count = rows.len() as u64;
         for (key, row) in rows {
-            let mut old = decode_row(&relation.layout, &key, &row)?;
+            let mut old = relation.format.decode(&key, &row)?;
             old.truncate(relation.columns().len());
             let values = RowValues::Decoded(&old);
             let mut new = old.clone();
@@ -326,7 +328,7 @@ impl DeleteProgram {
         let relation = &self.target.relation;
         let mut count = 0;
         for (key, row) in access.rows(changes.tx, changes.storage, changes.environment)? {
-            let mut old = decode_row(&relation.layout, &key, &row)?;
+            let mut old = relation.format.decode(&key, &row)?;
             old.truncate(relation.columns().len());
             if changes.delete(&self.target, &key, &old)? {
                 count += 1;

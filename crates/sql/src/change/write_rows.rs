@@ -9,7 +9,7 @@ use namiki_data::columns::Datum;
 use super::{Arbiter, Target, index_changes};
 use crate::error::{SqlError, SqlResult};
 use crate::program::Environment;
-use crate::storage::{OpenTable, Storage, decode_row, encode_key, encode_row};
+use crate::storage::{OpenTable, Storage, encode_key};
 
 /// The row numbers that a connection has taken, by core table.
 #[derive(Debug, Default)]
@@ -75,7 +75,7 @@ impl Changes<'_> {
         }
         let key = encode_key(&relation.layout, row)?;
         let mut bytes = Vec::new();
-        encode_row(&relation.layout, row, &mut bytes)?;
+        relation.format.encode(row, &mut bytes)?;
         if relation.has_row_numbers() {
             // No other row has the number.
             self.tx.put_row(&table.table, &key, &bytes)?;
@@ -114,7 +114,7 @@ impl Changes<'_> {
         let relation = &target.relation;
         let row = self.tx.row_for_update(&table.table, key)?;
         let row = row.ok_or_else(|| SqlError::corrupted("an index entry has no row"))?;
-        let mut values = decode_row(&relation.layout, key, row)?;
+        let mut values = relation.format.decode(key, row)?;
         values.truncate(relation.columns().len());
         Ok(values)
     }
@@ -138,7 +138,7 @@ impl Changes<'_> {
         if relation.has_row_numbers() {
             // The number is in the key alone; the layout asks for a value.
             let numbered: Vec<Datum> = new.iter().cloned().chain([Datum::I64(0)]).collect();
-            encode_row(&relation.layout, &numbered, &mut bytes)?;
+            relation.format.encode(&numbered, &mut bytes)?;
             self.tx.put_row(&table.table, old_key, &bytes)?;
             return index_changes::update(
                 self.tx,
@@ -148,7 +148,7 @@ impl Changes<'_> {
                 (new, old_key),
             );
         }
-        encode_row(&relation.layout, new, &mut bytes)?;
+        relation.format.encode(new, &mut bytes)?;
         let new_key = encode_key(&relation.layout, new)?;
         if new_key == old_key {
             self.tx.put_row(&table.table, old_key, &bytes)?;

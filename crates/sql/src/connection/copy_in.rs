@@ -99,7 +99,7 @@ impl Connection {
         })
     }
 
-    fn copy_target(&mut self, schema: &str, name: &str) -> SqlResult<Target> {
+    pub(super) fn copy_target(&mut self, schema: &str, name: &str) -> SqlResult<Target> {
         let (shared, info) = (shared(self), self.info.clone());
         self.in_transaction(|tx| {
             let mut reader = Reader::Transaction(tx);
@@ -273,14 +273,16 @@ impl Connection {
                 }
                 (None, DefaultValue::Sequence(id)) => {
                     let sequences = Arc::clone(&self.shared.sequences);
-                    loop {
+                    let number = loop {
                         match sequences.next(*id) {
                             Err(error) if error.sequence_to_refill().is_some() => {
-                                sequences.refill(*id, 4).await?;
+                                self.refill(*id, 4).await?;
                             }
-                            number => break Datum::I64(number?),
+                            number => break number?,
                         }
-                    }
+                    };
+                    sequences.note_given(environment.session, *id, number);
+                    Datum::I64(number)
                 }
             });
         }

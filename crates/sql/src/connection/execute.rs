@@ -143,8 +143,7 @@ impl Connection {
             }
             if let Some(sequence) = error.sequence_to_refill() {
                 cancelled.check()?;
-                let sequences = Arc::clone(&self.shared.sequences);
-                sequences.refill(sequence, refills).await?;
+                self.refill(sequence, refills).await?;
                 refills += 1;
             } else if error.is_stale_plan() {
                 planned = self.plan_again(portal, &planned).await?;
@@ -209,6 +208,10 @@ impl Connection {
             }
             Body::Insert { .. } | Body::Update { .. } | Body::Delete { .. } => self
                 .change(planned, portal, is_alone, cancelled, sink)
+                .await
+                .map(Outcome::Rows),
+            Body::CreateTableAs { table, plan } => self
+                .create_table_as(planned, (table, plan), portal, is_alone, cancelled)
                 .await
                 .map(Outcome::Rows),
             Body::Ddl(command) => {
@@ -299,7 +302,7 @@ fn has_same_answer(new: Option<&[OutputColumn]>, old: Option<&[OutputColumn]>) -
 /// The tag of a statement that has ended.
 fn tag(planned: &Planned, rows: u64) -> CommandTag {
     match &planned.body {
-        Body::Select { .. } => CommandTag::rows("SELECT", rows),
+        Body::Select { .. } | Body::CreateTableAs { .. } => CommandTag::rows("SELECT", rows),
         Body::Insert { .. } => CommandTag::rows("INSERT", rows),
         Body::Update { .. } => CommandTag::rows("UPDATE", rows),
         Body::Delete { .. } => CommandTag::rows("DELETE", rows),

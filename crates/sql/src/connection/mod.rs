@@ -9,6 +9,7 @@
 mod copy_in;
 mod copy_lines;
 mod copy_out;
+mod create_table_as;
 mod execute;
 mod found_rows;
 mod kept_rows;
@@ -81,6 +82,8 @@ enum Block {
 /// Its methods are called one after the other. Dropping it rolls an open transaction back.
 pub struct Connection {
     shared: Arc<Shared>,
+    /// Under which sequences know the numbers that it was given.
+    number: i64,
     worker: WorkerId,
     info: SessionInfo,
     settings: Settings,
@@ -115,6 +118,7 @@ impl Connection {
     pub(crate) fn new(shared: Arc<Shared>, user: &str, database: &str, worker: u16) -> Self {
         count(&shared.counters.connections);
         Self {
+            number: shared.sequences.begin_session(),
             worker: WorkerId(worker),
             info: SessionInfo {
                 user: user.to_owned(),
@@ -228,6 +232,7 @@ impl Drop for Connection {
         if !effects.is_empty() {
             self.shared.rolled_back(effects);
         }
+        self.shared.sequences.end_session(self.number);
         let connections = &self.shared.counters.connections;
         connections.fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
     }

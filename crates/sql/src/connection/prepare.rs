@@ -397,7 +397,7 @@ fn is_program(planned: &Planned) -> bool {
         Body::Insert { plan, .. } | Body::Update { plan, .. } | Body::Delete { plan, .. } => {
             plan.is_none()
         }
-        Body::Ddl(_) | Body::Explain(_) => false,
+        Body::CreateTableAs { .. } | Body::Ddl(_) | Body::Explain(_) => false,
     }
 }
 

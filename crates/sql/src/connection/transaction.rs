@@ -74,6 +74,7 @@ impl Connection {
                 written_bytes_max: self.shared.options.written_bytes_max,
                 rows_here_max: Some(ROWS_HERE_MAX),
             },
+            session: self.number,
         }
     }
 
@@ -83,6 +84,15 @@ impl Connection {
         body: impl FnOnce(&mut Transaction) -> SqlResult<T>,
     ) -> SqlResult<T> {
         statement(self.session()?, body)
+    }
+
+    /// Reserves numbers of a sequence.
+    pub(super) async fn refill(&mut self, sequence: u32, again: u32) -> SqlResult<()> {
+        let sequences = Arc::clone(&self.shared.sequences);
+        if self.effects.new_sequences.contains(&sequence) {
+            return self.in_transaction(|tx| sequences.refill_within(tx, sequence, again));
+        }
+        sequences.refill(sequence, again).await
     }
 
     /// Lends the running transaction to work on other threads, until it ends or the statement is cancelled.

@@ -124,6 +124,9 @@ impl Connection {
                     ));
                 };
                 session.statement(|tx| Ok::<(), SqlError>(tx.rollback_to(savepoint)?))?;
+                for sequence in &self.effects.new_sequences {
+                    self.shared.sequences.forget(*sequence);
+                }
                 self.savepoints.truncate(at + 1);
                 self.block = Block::Explicit;
                 "ROLLBACK"

@@ -8,7 +8,7 @@ use namiki_data::columns::Datum;
 
 use crate::change::Target;
 use crate::error::{SqlError, SqlResult};
-use crate::storage::{OpenTable, Storage, encode_key, encode_row, index_key, unique_key};
+use crate::storage::{OpenTable, Storage, encode_key, index_key, unique_key};
 
 /// Rows and bytes of a batch.
 const BATCH_ROWS: usize = 8192;
@@ -26,7 +26,7 @@ struct Part {
     entries: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
-/// Fills a table and its indexes, or one index.
+/// Fills a table and its indexes, or some indexes.
 pub(crate) struct BulkLoad {
     target: Target,
     session: Session,
@@ -61,17 +61,20 @@ impl BulkLoad {
         Self::of_parts(db, target, parts)
     }
 
-    /// A load into one index of a table that has its rows.
+    /// A load into some indexes of a table that has its rows.
     ///
     /// # Errors
     /// Those of the core.
-    pub(crate) fn of_index(
+    pub(crate) fn of_indexes(
         db: &Database,
         storage: &Storage,
         target: Target,
-        index: usize,
+        indexes: &[usize],
     ) -> SqlResult<Self> {
-        let parts = vec![index_part(storage, &target, index)?];
+        let parts = indexes
+            .iter()
+            .map(|index| index_part(storage, &target, *index));
+        let parts = parts.collect::<SqlResult<Vec<_>>>()?;
         Self::of_parts(db, target, parts)
     }
 
@@ -127,7 +130,7 @@ impl BulkLoad {
                 ),
                 None => {
                     let mut bytes = Vec::new();
-                    encode_row(&relation.layout, row, &mut bytes)?;
+                    relation.format.encode(row, &mut bytes)?;
                     (key.clone(), bytes)
                 }
             };
@@ -209,8 +212,8 @@ fn duplicate(target: &Target, part: &Part, entry: &[u8], parts: &[Part]) -> SqlE
     };
     let rows = parts.iter().find(|part| part.index.is_none());
     let found = rows.and_then(|rows| rows.entries.iter().find(|(key, _)| Some(key) == row_key));
-    let layout = &target.relation.layout;
-    match found.map(|(key, row)| crate::storage::decode_row(layout, key, row)) {
+    let format = &target.relation.format;
+    match found.map(|(key, row)| format.decode(key, row)) {
         Some(Ok(row)) => target.duplicate(name, columns, &row),
         _ => SqlError::new(
             crate::sqlstate::UNIQUE_VIOLATION,

@@ -3,14 +3,17 @@
 use std::sync::Arc;
 
 use namiki::{Database, Session, Transaction};
+use namiki_data::columns::Schema;
 
 use super::Effects;
 use crate::catalogue::{Catalogue, Named, Relation, TableRow};
 use crate::ddl_command::QualifiedName;
 use crate::error::{Notice, SqlError, SqlResult};
 use crate::front_end::{FrontEnd, SessionInfo};
+use crate::program::{Environment, Guard};
 use crate::sqlstate;
 use crate::storage::{Reader, Storage};
+use crate::types::{TimeZone, now_micros};
 
 /// What a change of the catalogue works on. It blocks: storage is made before the transaction names it.
 pub(crate) struct DdlContext<'a> {
@@ -36,6 +39,18 @@ impl DdlContext<'_> {
         body: impl FnOnce(&mut Transaction) -> SqlResult<T>,
     ) -> SqlResult<T> {
         self.session.statement(body)
+    }
+
+    /// What expressions may use that are evaluated for the rows of a table.
+    pub(super) fn environment(&self) -> Environment {
+        Environment {
+            parameters: Arc::new([]),
+            now: now_micros(),
+            zone: TimeZone::Utc,
+            guard: Guard::none(),
+            // It is given no numbers of sequences.
+            session: 0,
+        }
     }
 
     /// What a name means.
@@ -85,23 +100,30 @@ impl DdlContext<'_> {
             row.storage,
             relation.has_eight_byte_keys(),
             relation.room_bytes(),
+            Some(relation.format.schema()),
         )?;
         for index in &row.indexes {
-            self.create_one(index.storage, false, 16)?;
+            self.create_index_storage(index.storage)?;
         }
         Ok(())
     }
 
+    /// Makes the core table of an index.
+    pub(super) fn create_index_storage(&mut self, number: u64) -> SqlResult<()> {
+        self.create_one(number, false, 16, None)
+    }
+
     /// Makes one core table.
-    pub(super) fn create_one(
+    fn create_one(
         &mut self,
         number: u64,
         eight_byte_keys: bool,
         room: usize,
+        schema: Option<&Schema>,
     ) -> SqlResult<()> {
         // Noted first: it may be there although this fails.
         self.effects.created.insert(number);
-        self.storage.create(number, eight_byte_keys, room)?;
+        self.storage.create(number, eight_byte_keys, room, schema)?;
         Ok(())
     }
 

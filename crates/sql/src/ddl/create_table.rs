@@ -2,14 +2,12 @@
 
 use std::sync::Arc;
 
+use super::constraints::{define_check, define_key};
 use super::context::{DdlContext, exists};
-use crate::catalogue::{
-    CheckRow, ColumnRow, DefaultRow, IndexRow, KeyRow, Named, PUBLIC, Relation, SequenceRow,
-    TableRow,
-};
+use super::object_names::free_relation_name;
+use crate::catalogue::{ColumnRow, DefaultRow, Named, PUBLIC, Relation, SequenceRow, TableRow};
 use crate::ddl_command::{
-    ColumnDefinition, CreateTable, DefaultDefinition, KeyDefinition, QualifiedName,
-    SequenceDefinition,
+    ColumnDefinition, CreateTable, DefaultDefinition, QualifiedName, SequenceDefinition,
 };
 use crate::error::{Notice, SqlError, SqlResult};
 use crate::sqlstate;
@@ -18,18 +16,24 @@ use crate::types::SqlType;
 /// Most columns of a table.
 const COLUMNS_MAX: usize = 1600;
 
+/// Whether a table may have so many columns.
+pub(super) fn check_column_count(columns: usize) -> SqlResult<()> {
+    if columns <= COLUMNS_MAX {
+        return Ok(());
+    }
+    Err(SqlError::new(
+        sqlstate::PROGRAM_LIMIT_EXCEEDED,
+        format!("tables can have at most {COLUMNS_MAX} columns"),
+    ))
+}
+
 /// Makes a table.
 pub(super) fn create_table(context: &mut DdlContext<'_>, create: CreateTable) -> SqlResult<()> {
     check_schema(&create.name)?;
     if context.named(&create.name)?.is_some() {
         return already(context, &create.name, create.if_not_exists);
     }
-    if create.columns.len() > COLUMNS_MAX {
-        return Err(SqlError::new(
-            sqlstate::PROGRAM_LIMIT_EXCEEDED,
-            format!("tables can have at most {COLUMNS_MAX} columns"),
-        ));
-    }
+    check_column_count(create.columns.len())?;
     let mut row = TableRow {
         id: context.id()?,
         schema: create.name.schema().to_owned(),
@@ -39,6 +43,7 @@ pub(super) fn create_table(context: &mut DdlContext<'_>, create: CreateTable) ->
         indexes: Vec::new(),
         checks: Vec::new(),
         storage: context.number()?,
+        stored: None,
         marker: None,
     };
     let mut sequences = Vec::new();
@@ -54,10 +59,10 @@ pub(super) fn create_table(context: &mut DdlContext<'_>, create: CreateTable) ->
         row.columns.push(column);
     }
     for key in create.keys {
-        add_key(context, &mut row, key)?;
+        define_key(context, &mut row, key)?;
     }
     for (name, expression) in create.checks {
-        add_check(&mut row, name, expression);
+        define_check(&mut row, name, &expression)?;
     }
     let version = context.number()?;
     let relation = Arc::new(Relation::new(row, version)?);
@@ -122,7 +127,7 @@ pub(super) fn already(
 
 /// The row of a column, which is the table's next one, and the sequence that it needs.
 pub(super) fn column_row(
-    context: &DdlContext<'_>,
+    context: &mut DdlContext<'_>,
     table: &TableRow,
     column: ColumnDefinition,
 ) -> SqlResult<(ColumnRow, Option<SequenceRow>)> {
@@ -133,7 +138,7 @@ pub(super) fn column_row(
         Some(DefaultDefinition::Sequence(definition)) => {
             let name = QualifiedName {
                 schema: Some(table.schema.clone()),
-                name: object_name(&[&table.name, &column.name, "seq"]),
+                name: free_relation_name(context, table, &[&column.name], "seq")?,
             };
             let owner = Some((table.id, table.columns.len()));
             let row = sequence_row(context.id()?, &name, definition, column.sql_type, owner)?;
@@ -150,15 +155,6 @@ pub(super) fn column_row(
         identity: column.identity,
     };
     Ok((row, sequence))
-}
-
-/// A name of parts with underscores between, as PostgreSQL makes it: at most 63 bytes.
-pub(super) fn object_name(parts: &[&str]) -> String {
-    let mut name = parts.join("_");
-    while name.len() > 63 {
-        name.pop();
-    }
-    name
 }
 
 fn sequence_row(
@@ -204,63 +200,9 @@ fn sequence_row(
 /// Writes a sequence and its name.
 pub(super) fn put_sequence(context: &mut DdlContext<'_>, row: &SequenceRow) -> SqlResult<()> {
     context.take_name(&row.schema, &row.name, Named::Sequence(row.id))?;
+    context.effects.new_sequences.insert(row.id);
     let catalogue = Arc::clone(context.catalogue);
     context.statement(|tx| catalogue.put_sequence(tx, row))
-}
-
-/// Adds PRIMARY KEY or UNIQUE to a table's row.
-pub(super) fn add_key(
-    context: &DdlContext<'_>,
-    row: &mut TableRow,
-    key: KeyDefinition,
-) -> SqlResult<()> {
-    let columns = column_numbers(row, &key.columns)?;
-    if key.is_primary {
-        if row.key.is_some() {
-            return Err(SqlError::new(
-                sqlstate::INVALID_TABLE_DEFINITION,
-                format!(
-                    "multiple primary keys for table \"{}\" are not allowed",
-                    row.name
-                ),
-            ));
-        }
-        row.key = Some(KeyRow {
-            id: context.id()?,
-            name: key
-                .name
-                .unwrap_or_else(|| object_name(&[&row.name, "pkey"])),
-            columns,
-        });
-        return Ok(());
-    }
-    let names: Vec<&str> = key.columns.iter().map(String::as_str).collect();
-    let parts = [&[row.name.as_str()], names.as_slice(), &["key"]].concat();
-    let name = key
-        .name
-        .unwrap_or_else(|| free_index_name(row, &object_name(&parts)));
-    row.indexes.push(IndexRow {
-        id: context.id()?,
-        name,
-        columns,
-        unique: true,
-        constraint: true,
-        storage: context.number()?,
-    });
-    Ok(())
-}
-
-/// The name, or the first one with a number behind that no index of the table has.
-pub(super) fn free_index_name(row: &TableRow, name: &str) -> String {
-    let is_taken = |name: &str| row.indexes.iter().any(|index| index.name == name);
-    if !is_taken(name) {
-        return name.to_owned();
-    }
-    let numbered = (1..).map(|number| format!("{name}{number}"));
-    numbered
-        .into_iter()
-        .find(|name| !is_taken(name))
-        .unwrap_or_default()
 }
 
 /// The numbers of columns by their names.
@@ -282,18 +224,4 @@ pub(super) fn column_numbers(row: &TableRow, names: &[String]) -> SqlResult<Vec<
         numbers.push(number);
     }
     Ok(numbers)
-}
-
-/// Adds CHECK to a table's row.
-pub(super) fn add_check(row: &mut TableRow, name: Option<String>, expression: String) {
-    let is_taken = |name: &str| row.checks.iter().any(|check| check.name == name);
-    let name = name.unwrap_or_else(|| {
-        let first = object_name(&[&row.name, "check"]);
-        let numbered = (1..).map(|number| format!("{first}{number}"));
-        std::iter::once(first.clone())
-            .chain(numbered)
-            .find(|name| !is_taken(name))
-            .unwrap_or(first)
-    });
-    row.checks.push(CheckRow { name, expression });
 }

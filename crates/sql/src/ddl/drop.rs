@@ -96,7 +96,8 @@ fn drop_owned_sequence(context: &mut DdlContext<'_>, id: u32, table: u32) -> Sql
     }
 }
 
-fn remove_sequence(
+/// Drops a sequence and its name.
+pub(super) fn remove_sequence(
     context: &mut DdlContext<'_>,
     id: u32,
     schema: &str,

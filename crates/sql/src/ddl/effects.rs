@@ -12,6 +12,8 @@ pub(crate) struct Effects {
     pub(crate) obsolete: Vec<u64>,
     /// Sequences: their reserved numbers are void once it has committed.
     pub(crate) sequences: Vec<u32>,
+    /// Made by this transaction: no other one sees them, so their numbers are reserved by it.
+    pub(crate) new_sequences: HashSet<u32>,
     /// Tables with a marker that the transaction removes.
     pub(crate) marked: Vec<u32>,
     /// Tables with another version once it has committed; `None`: they are dropped.
@@ -26,6 +28,7 @@ impl Effects {
         self.created.is_empty()
             && self.obsolete.is_empty()
             && self.sequences.is_empty()
+            && self.new_sequences.is_empty()
             && self.marked.is_empty()
             && self.versions.is_empty()
             && !self.has_changed_catalogue

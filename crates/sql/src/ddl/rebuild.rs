@@ -1,4 +1,5 @@
-//! Filling new core tables from the rows of an old one: an index, or a table with another key or another column.
+//! Filling new core tables from the rows of an old one, and checking all rows: an index, a new constraint, or a table with
+//! another key or other columns.
 //!
 //! A command that is alone in its transaction commits a *marker* first: other statements on the table wait, and the rows are
 //! read from a view and written in batches outside of the transaction. Inside a transaction block the rows are read and
@@ -12,26 +13,73 @@ use namiki_data::columns::Datum;
 
 use super::BulkLoad;
 use super::context::DdlContext;
+use super::row_steps::{RowStep, apply};
 use crate::catalogue::Relation;
 use crate::change::{Changes, RowNumbers, Target};
 use crate::error::{SqlError, SqlResult};
-use crate::program::{Environment, Guard};
+use crate::program::Environment;
 use crate::sqlstate;
-use crate::storage::{Reader, decode_row};
-use crate::types::{TimeZone, now_micros};
+use crate::storage::Reader;
 
 /// Rows that are read from the view at once.
 const ROWS_AT_ONCE: usize = 4096;
 
-/// The core tables that are filled.
-pub(super) enum Fill<'m> {
-    /// An index of the new state of the table, by its number.
-    Index(usize),
-    /// The rows and all indexes: a row's values in the old state become those in the new one.
-    Rows(&'m dyn Fn(Vec<Datum>) -> SqlResult<Vec<Datum>>),
+/// What happens to the rows.
+pub(super) struct Fill<'m> {
+    /// The indexes of the new state that are filled, by their numbers; `None`: the rows are written anew, and all indexes.
+    pub(super) indexes: Option<&'m [usize]>,
+    /// How a row's values in the old state become those in the new one.
+    pub(super) steps: &'m mut [RowStep],
+    /// Whether the constraints of the new state are checked.
+    pub(super) checks: bool,
 }
 
-/// Fills the core tables that `target` names and that were made for it.
+impl Fill<'_> {
+    /// The values of a row in the new state.
+    fn values(
+        &mut self,
+        old: &Relation,
+        target: &Target,
+        key: &[u8],
+        row: &[u8],
+        environment: &Environment,
+    ) -> SqlResult<Vec<Datum>> {
+        let mut values = old.format.decode(key, row)?;
+        values.truncate(old.columns().len());
+        apply(self.steps, &mut values, environment)?;
+        if self.checks {
+            let checked = target.check(&values, environment);
+            checked.map_err(|error| of_old_row(error, target))?;
+        }
+        Ok(values)
+    }
+}
+
+/// The error of a constraint that a row does not meet which is there already.
+fn of_old_row(error: SqlError, target: &Target) -> SqlError {
+    let table = &target.relation.row.name;
+    let message = match (error.sqlstate(), error.column(), error.constraint()) {
+        (sqlstate::NOT_NULL_VIOLATION, Some(column), _) => {
+            format!("column \"{column}\" of relation \"{table}\" contains null values")
+        }
+        (sqlstate::CHECK_VIOLATION, _, Some(constraint)) => {
+            format!(
+                "check constraint \"{constraint}\" of relation \"{table}\" is violated by some row"
+            )
+        }
+        _ => return error,
+    };
+    let mut told = SqlError::new(error.sqlstate(), message).with_table(table);
+    if let Some(column) = error.column() {
+        told = told.with_column(column);
+    }
+    if let Some(constraint) = error.constraint() {
+        told = told.with_constraint(constraint);
+    }
+    told
+}
+
+/// Passes over the rows of the old state once. The core tables that are filled were made for it.
 ///
 /// # Errors
 /// Those of the constraints of the new state; 40001 if the table has changed; 53200 inside a block beyond the limit of rows.
@@ -39,16 +87,16 @@ pub(super) fn rebuild(
     context: &mut DdlContext<'_>,
     old: &Relation,
     target: &Target,
-    fill: &Fill<'_>,
+    fill: &mut Fill<'_>,
 ) -> SqlResult<()> {
     if context.is_alone {
         return with_marker(context, old, target, fill);
     }
-    let environment = environment();
+    let environment = context.environment();
     let storage = Arc::clone(context.storage);
     let rows_max = context.rows_max;
     let table = storage.open(old.row.storage)?;
-    context.statement(|tx| {
+    let found = context.statement(|tx| {
         let mut rows = Vec::new();
         let stopped = tx.scan_rows(&table.table, ScanRange::all(), |key, row| {
             if rows.len() == rows_max {
@@ -64,19 +112,31 @@ pub(super) fn rebuild(
             )
             .with_hint("Run the command outside of a transaction block."));
         }
+        Ok(rows)
+    })?;
+    // Not in the transaction's body: an expression may take the number of a sequence.
+    let mut rows = Vec::with_capacity(found.len());
+    for (key, row) in found {
+        let values = fill.values(old, target, &key, &row, &environment)?;
+        rows.push((key, values));
+    }
+    let indexes = fill.indexes;
+    context.statement(|tx| {
         let mut changes = Changes {
             tx,
             storage: &storage,
             environment: &environment,
             numbers: &mut RowNumbers::default(),
         };
-        for (key, row) in rows {
-            let mut values = decode_row(&old.layout, &key, &row)?;
-            match fill {
-                Fill::Index(index) => changes.insert_entry(target, *index, &values, &key)?,
-                Fill::Rows(map) => {
-                    values.truncate(old.columns().len());
-                    changes.insert(target, &mut map(values)?, None)?;
+        for (key, mut values) in rows {
+            match indexes {
+                None => {
+                    changes.insert(target, &mut values, None)?;
+                }
+                Some(indexes) => {
+                    for index in indexes {
+                        changes.insert_entry(target, *index, &values, &key)?;
+                    }
                 }
             }
         }
@@ -84,21 +144,12 @@ pub(super) fn rebuild(
     })
 }
 
-fn environment() -> Environment {
-    Environment {
-        parameters: Arc::new([]),
-        now: now_micros(),
-        zone: TimeZone::Utc,
-        guard: Guard::none(),
-    }
-}
-
 /// Fills the tables while others wait, and begins the transaction again that names them.
 fn with_marker(
     context: &mut DdlContext<'_>,
     old: &Relation,
     target: &Target,
-    fill: &Fill<'_>,
+    fill: &mut Fill<'_>,
 ) -> SqlResult<()> {
     // What it has read of the catalogue changes by the marker.
     context.session.rollback();
@@ -129,14 +180,14 @@ fn fill_from_view(
     view: &View,
     old: &Relation,
     target: &Target,
-    fill: &Fill<'_>,
+    fill: &mut Fill<'_>,
 ) -> SqlResult<()> {
-    let environment = environment();
-    let mut load = match fill {
-        Fill::Index(index) => {
-            BulkLoad::of_index(context.db, context.storage, target.clone(), *index)?
+    let environment = context.environment();
+    let mut load = match fill.indexes {
+        Some(indexes) => {
+            BulkLoad::of_indexes(context.db, context.storage, target.clone(), indexes)?
         }
-        Fill::Rows(_) => BulkLoad::new(context.db, context.storage, target.clone())?,
+        None => BulkLoad::new(context.db, context.storage, target.clone())?,
     };
     let table = context.storage.open(old.row.storage)?;
     let mut scan = RowScan::new(ScanRange::all());
@@ -151,15 +202,10 @@ fn fill_from_view(
             }
         })?;
         for (key, row) in rows {
-            let mut values = decode_row(&old.layout, &key, &row)?;
-            let is_full = match fill {
-                Fill::Index(_) => load.push_stored(key, &values)?,
-                Fill::Rows(map) => {
-                    values.truncate(old.columns().len());
-                    let values = map(values)?;
-                    target.check(&values, &environment)?;
-                    load.push(values)?
-                }
+            let values = fill.values(old, target, &key, &row, &environment)?;
+            let is_full = match fill.indexes {
+                Some(_) => load.push_stored(key, &values)?,
+                None => load.push(values)?,
             };
             if is_full {
                 load.flush()?;

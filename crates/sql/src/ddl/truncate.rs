@@ -20,6 +20,7 @@ pub(super) fn truncate(
         let mut row = relation.row.clone();
         context.abandon(&row);
         row.storage = context.number()?;
+        row.stored = None;
         for index in &mut row.indexes {
             index.storage = context.number()?;
         }

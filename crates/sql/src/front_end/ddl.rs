@@ -1,18 +1,18 @@
 //! Changes of the catalogue, as the engine's own commands.
 
 use datafusion::sql::sqlparser::ast::{
-    AlterColumnOperation, AlterTable, AlterTableOperation, ColumnDef, ColumnOption,
-    CreateIndex as CreateIndexAst, CreateTable as CreateTableAst, DataType, Expr, GeneratedAs,
-    Ident, IndexColumn, ObjectName, ObjectType, RenameTableNameKind, SequenceOptions, Statement,
+    ColumnDef, ColumnOption, CreateIndex as CreateIndexAst, CreateTable as CreateTableAst,
+    DataType, Expr, GeneratedAs, IndexColumn, ObjectName, ObjectType, SequenceOptions, Statement,
     TableConstraint, Truncate, TruncateIdentityOption, UnaryOperator, Value,
 };
 
+use super::ddl_alter::alter_table;
 use super::ddl_types::sql_type_of_ast;
 use super::names::{identifier, table_name};
 use crate::catalogue::Identity;
 use crate::ddl_command::{
-    AlterOperation, ColumnDefinition, CreateIndex, CreateTable, DdlCommand, DefaultDefinition,
-    KeyDefinition, ObjectKind, QualifiedName, SequenceDefinition,
+    ColumnDefinition, CreateIndex, CreateTable, DdlCommand, DefaultDefinition, KeyDefinition,
+    ObjectKind, QualifiedName, SequenceDefinition,
 };
 use crate::error::{SqlError, SqlResult};
 use crate::types::SqlType;
@@ -68,12 +68,14 @@ pub(super) fn command(statement: Statement) -> SqlResult<DdlCommand> {
     }
 }
 
-fn qualified(name: &ObjectName) -> SqlResult<QualifiedName> {
+/// The name of an object, with its schema if it is said.
+pub(super) fn qualified(name: &ObjectName) -> SqlResult<QualifiedName> {
     let (schema, name) = table_name(name)?;
     Ok(QualifiedName { schema, name })
 }
 
-fn create_table(create: CreateTableAst) -> SqlResult<CreateTable> {
+/// CREATE TABLE, without a query.
+pub(super) fn create_table(create: CreateTableAst) -> SqlResult<CreateTable> {
     for (is_there, what) in [
         (create.temporary, "CREATE TEMPORARY TABLE"),
         (create.query.is_some(), "CREATE TABLE AS"),
@@ -113,7 +115,8 @@ fn create_table(create: CreateTableAst) -> SqlResult<CreateTable> {
     Ok(table)
 }
 
-fn column_definition(
+/// A column; its constraints are added to `keys` and `checks`.
+pub(super) fn column_definition(
     column: ColumnDef,
     keys: &mut Vec<KeyDefinition>,
     checks: &mut Vec<(Option<String>, String)>,
@@ -201,12 +204,14 @@ fn foreign_key() -> SqlError {
         .with_hint("Check in the application that the row referred to exists.")
 }
 
-enum Constraint {
+/// A constraint of a table.
+pub(super) enum Constraint {
     Key(KeyDefinition),
     Check(Option<String>, String),
 }
 
-fn constraint_of(constraint: TableConstraint) -> SqlResult<Constraint> {
+/// The constraint of this tree.
+pub(super) fn constraint_of(constraint: TableConstraint) -> SqlResult<Constraint> {
     Ok(match constraint {
         TableConstraint::PrimaryKey(key) => Constraint::Key(KeyDefinition {
             name: key.name.as_ref().map(identifier),
@@ -277,94 +282,6 @@ fn truncate_tables(truncate: Truncate) -> SqlResult<DdlCommand> {
         names: names.collect::<SqlResult<Vec<_>>>()?,
         restart_identity: matches!(truncate.identity, Some(TruncateIdentityOption::Restart)),
     })
-}
-
-fn alter_table(alter: AlterTable) -> SqlResult<DdlCommand> {
-    let mut operations = Vec::new();
-    for operation in alter.operations {
-        operations.extend(alter_operation(operation)?);
-    }
-    Ok(DdlCommand::AlterTable {
-        name: qualified(&alter.name)?,
-        if_exists: alter.if_exists,
-        operations,
-    })
-}
-
-fn alter_operation(operation: AlterTableOperation) -> SqlResult<Vec<AlterOperation>> {
-    let column = |name: &Ident| identifier(name);
-    Ok(vec![match operation {
-        AlterTableOperation::AddConstraint { constraint, .. } => match constraint_of(constraint)? {
-            Constraint::Key(key) => AlterOperation::AddKey(key),
-            Constraint::Check(name, text) => AlterOperation::AddCheck(name, text),
-        },
-        AlterTableOperation::AddColumn {
-            column_def,
-            if_not_exists,
-            ..
-        } => {
-            let (mut keys, mut checks) = (Vec::new(), Vec::new());
-            let defined = column_definition(column_def, &mut keys, &mut checks)?;
-            let mut all = vec![AlterOperation::AddColumn {
-                column: defined,
-                if_not_exists,
-            }];
-            all.extend(keys.into_iter().map(AlterOperation::AddKey));
-            all.extend(
-                checks
-                    .into_iter()
-                    .map(|(name, text)| AlterOperation::AddCheck(name, text)),
-            );
-            return Ok(all);
-        }
-        AlterTableOperation::RenameTable {
-            table_name: RenameTableNameKind::To(name) | RenameTableNameKind::As(name),
-        } => AlterOperation::Rename(table_name(&name)?.1),
-        AlterTableOperation::RenameColumn {
-            old_column_name,
-            new_column_name,
-        } => AlterOperation::RenameColumn {
-            from: column(&old_column_name),
-            to: column(&new_column_name),
-        },
-        AlterTableOperation::DropConstraint {
-            if_exists, name, ..
-        } => AlterOperation::DropConstraint {
-            name: column(&name),
-            if_exists,
-        },
-        AlterTableOperation::AlterColumn { column_name, op } => {
-            let column = column(&column_name);
-            match op {
-                AlterColumnOperation::SetNotNull => AlterOperation::SetNotNull {
-                    column,
-                    not_null: true,
-                },
-                AlterColumnOperation::DropNotNull => AlterOperation::SetNotNull {
-                    column,
-                    not_null: false,
-                },
-                AlterColumnOperation::SetDefault { value } => AlterOperation::SetDefault {
-                    column,
-                    default: Some(value.to_string()),
-                },
-                AlterColumnOperation::DropDefault => AlterOperation::SetDefault {
-                    column,
-                    default: None,
-                },
-                _ => return Err(SqlError::unsupported("this form of ALTER COLUMN")),
-            }
-        }
-        AlterTableOperation::OwnerTo { .. } => AlterOperation::Nothing,
-        other => {
-            let text = other.to_string();
-            let words: Vec<&str> = text.split_whitespace().take(2).collect();
-            return Err(SqlError::unsupported(format!(
-                "ALTER TABLE {}",
-                words.join(" ")
-            )));
-        }
-    }])
 }
 
 /// The numbers of a sequence.

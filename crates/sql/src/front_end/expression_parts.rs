@@ -13,6 +13,9 @@ use crate::error::SqlResult;
 /// The name of the parameter that is the time at which the transaction began.
 pub(super) const NOW: &str = "$now";
 
+/// The name of the parameter that is the number of the session.
+pub(super) const SESSION: &str = "$session";
+
 /// Whether an expression needs more than its own row.
 pub(super) fn needs_rows(expr: &Expr) -> bool {
     expr.exists(|part| {

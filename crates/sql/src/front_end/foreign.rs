@@ -18,18 +18,19 @@ use namiki_data::columns::Datum;
 use super::arrow_values::{datum_at, field, field_type, scalar_value};
 use super::batch_builder::BatchBuilder;
 use super::errors::{external, sql_error};
-use super::expression_parts::{NOW, needs_rows, parameters_of};
+use super::expression_parts::{NOW, SESSION, needs_rows, parameters_of};
 use crate::error::{SqlError, SqlResult};
 use crate::program::{Environment, Evaluate, RowValues};
 use crate::types::SqlType;
 
-/// An expression of DataFusion's, evaluated on batches of one row: its columns, its parameters and the time.
+/// An expression of DataFusion's, evaluated on batches of one row: its columns, its parameters, the time and the session.
 pub(super) struct ForeignScalar {
     shown: String,
     physical: Arc<dyn PhysicalExpr>,
     inputs: Vec<Input>,
     schema: SchemaRef,
     of: SqlType,
+    is_volatile: bool,
     /// The expression with its parameters, if a function takes one only as a constant: it is made anew for each row.
     with_constants: Option<Expr>,
 }
@@ -50,6 +51,7 @@ enum Input {
     Column(usize),
     Parameter(usize),
     Now,
+    Session,
     /// A batch has at least one column.
     Nothing,
 }
@@ -88,6 +90,7 @@ impl ForeignScalar {
             inputs.push(match number {
                 Some(at) => Input::Parameter(at),
                 None if placeholder.id == NOW => Input::Now,
+                None if placeholder.id == SESSION => Input::Session,
                 None => {
                     return Err(SqlError::unsupported(format!(
                         "parameter {}",
@@ -135,6 +138,7 @@ impl ForeignScalar {
             inputs,
             schema,
             of,
+            is_volatile: expr.is_volatile(),
         })
     }
 }
@@ -153,6 +157,9 @@ impl ForeignScalar {
             };
             if placeholder.id == NOW {
                 return scalar_value(&Datum::I64(environment.now), of);
+            }
+            if placeholder.id == SESSION {
+                return scalar_value(&Datum::I64(environment.session), of);
             }
             let number = placeholder.id[1..].parse::<usize>().unwrap_or_default();
             scalar_value(environment.parameter(number.saturating_sub(1))?, of)
@@ -187,6 +194,7 @@ impl Evaluate for ForeignScalar {
                 Input::Column(column) => row.column(column)?,
                 Input::Parameter(number) => environment.parameter(number)?.clone(),
                 Input::Now => Datum::I64(environment.now),
+                Input::Session => Datum::I64(environment.session),
                 Input::Nothing => Datum::Null,
             };
             batch.append(at, value.value())?;
@@ -199,6 +207,10 @@ impl Evaluate for ForeignScalar {
         let physical = made.as_ref().unwrap_or(&self.physical);
         let value = evaluate(physical, &batch.finish()?).map_err(sql_error)?;
         datum_at(&value.to_array().map_err(sql_error)?, 0, self.of)
+    }
+
+    fn is_volatile(&self) -> bool {
+        self.is_volatile
     }
 }
 

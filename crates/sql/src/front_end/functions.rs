@@ -45,7 +45,9 @@ pub(super) fn all(sequences: &Arc<Sequences>) -> Vec<Arc<ScalarUDF>> {
     for (name, of, arguments, answer) in simple_functions() {
         functions.push(simple(name, of, arguments, answer));
     }
-    for name in ["nextval", "setval", NEXTVAL_OF, SETVAL_OF] {
+    for name in [
+        "nextval", "setval", "currval", "lastval", NEXTVAL_OF, SETVAL_OF, CURRVAL_OF, LASTVAL_OF,
+    ] {
         functions.push(Arc::new(ScalarUDF::from(SequenceFunction {
             name,
             sequences: Arc::clone(sequences),
@@ -309,13 +311,16 @@ impl ScalarUDFImpl for Simple {
 
 const NEXTVAL_OF: &str = "nextval_of";
 const SETVAL_OF: &str = "setval_of";
+const CURRVAL_OF: &str = "currval_of";
+const LASTVAL_OF: &str = "lastval_of";
 
-/// The same function of a sequence's number instead of its name.
+/// The same function of a sequence's number and the session's, instead of the sequence's name.
 pub(super) fn by_number(name: &str, state: &SessionState) -> PlanResult<Arc<ScalarUDF>> {
-    let name = if name == "nextval" {
-        NEXTVAL_OF
-    } else {
-        SETVAL_OF
+    let name = match name {
+        "nextval" => NEXTVAL_OF,
+        "setval" => SETVAL_OF,
+        "currval" => CURRVAL_OF,
+        _ => LASTVAL_OF,
     };
     let found = state.scalar_functions().get(name).cloned();
     found.ok_or_else(|| plan_datafusion_err!("there is no function {name}"))
@@ -354,6 +359,8 @@ impl SequenceFunction {
                     {
                         first
                     }
+                    // The running transaction may have made it.
+                    Err(error) if error.sqlstate() == crate::sqlstate::UNDEFINED_TABLE => first,
                     Err(error) => Err(error),
                     Ok(()) => self.sequences.next(id),
                 }
@@ -384,23 +391,41 @@ impl ScalarUDFImpl for SequenceFunction {
             Ok(array.as_primitive::<Int64Type>().value(row))
         };
         let mut numbers = Vec::with_capacity(args.number_rows);
+        let sequences = &self.sequences;
         for row in 0..args.number_rows {
-            let id = match (self.name, args.args.len()) {
-                (NEXTVAL_OF, 1) | (SETVAL_OF, 2 | 3) => u32::try_from(number(0, row)?).unwrap_or(0),
+            let of_sequence = || -> PlanResult<(u32, i64)> {
+                Ok((u32::try_from(number(0, row)?).unwrap_or(0), number(1, row)?))
+            };
+            numbers.push(match (self.name, args.args.len()) {
+                (NEXTVAL_OF, 2) => {
+                    let (id, session) = of_sequence()?;
+                    let next = self.next(id).map_err(external)?;
+                    sequences.note_given(session, id, next);
+                    next
+                }
+                (CURRVAL_OF, 2) => {
+                    let (id, session) = of_sequence()?;
+                    sequences.last_given(session, id).map_err(external)?
+                }
+                (LASTVAL_OF, 1) => sequences
+                    .last_given_of_any(number(0, row)?)
+                    .map_err(external)?,
+                (SETVAL_OF, 3 | 4) => {
+                    let (id, session) = of_sequence()?;
+                    let value = number(2, row)?;
+                    let is_called = match args.args.get(3) {
+                        Some(flag) => flag.to_array(args.number_rows)?.as_boolean().value(row),
+                        None => true,
+                    };
+                    let set = sequences.set_blocking(id, value, is_called);
+                    set.map_err(external)?;
+                    if is_called {
+                        sequences.note_set(session, id, value);
+                    }
+                    value
+                }
                 _ => return Err(refused("a sequence whose name is not a constant")),
-            };
-            if self.name == NEXTVAL_OF {
-                numbers.push(self.next(id).map_err(external)?);
-                continue;
-            }
-            let value = number(1, row)?;
-            let is_called = match args.args.get(2) {
-                Some(flag) => flag.to_array(args.number_rows)?.as_boolean().value(row),
-                None => true,
-            };
-            let set = self.sequences.set_blocking(id, value, is_called);
-            set.map_err(external)?;
-            numbers.push(value);
+            });
         }
         Ok(ColumnarValue::Array(Arc::new(Int64Array::from(numbers))))
     }

@@ -6,7 +6,7 @@ use datafusion::logical_expr::LogicalPlan;
 
 use super::output_columns::OutputColumn;
 use crate::change::{DeleteProgram, InsertProgram, UpdateProgram};
-use crate::ddl_command::DdlCommand;
+use crate::ddl_command::{CreateTable, DdlCommand};
 use crate::program::SelectProgram;
 use crate::types::SqlType;
 
@@ -47,6 +47,8 @@ pub(crate) enum Body {
         program: DeleteProgram,
         plan: Option<Plan>,
     },
+    /// CREATE TABLE AS.
+    CreateTableAs { table: CreateTable, plan: Plan },
     /// A change of the catalogue.
     Ddl(Box<DdlCommand>),
     /// EXPLAIN: the lines of its answer.

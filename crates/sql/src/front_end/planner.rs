@@ -17,6 +17,7 @@ use super::average::average;
 use super::checked::CheckedArithmetic;
 use super::compile::select_program;
 use super::context::{Binder, parser_options};
+use super::create_table_as::has_into;
 use super::decimals::DecimalRules;
 use super::errors::sql_error;
 use super::output_columns::{OutputColumn, output_columns, tell_apart};
@@ -162,8 +163,11 @@ impl<'p, 'r> Planning<'p, 'r> {
         drop(used);
         tables.sort_unstable();
         tables.dedup();
-        let is_kept =
-            !self.parameters.depends_on_session && !matches!(body, Body::Ddl(_) | Body::Explain(_));
+        let is_kept = !self.parameters.depends_on_session
+            && !matches!(
+                body,
+                Body::Ddl(_) | Body::CreateTableAs { .. } | Body::Explain(_)
+            );
         Ok(Planned {
             parameters: self.parameters.resolved(),
             columns,
@@ -175,7 +179,14 @@ impl<'p, 'r> Planning<'p, 'r> {
 
     fn body(&mut self, statement: Statement) -> SqlResult<(Option<Vec<OutputColumn>>, Body)> {
         match statement {
+            Statement::Query(query) if has_into(&query) => self.select_into(*query),
             Statement::Query(query) => self.select(*query),
+            Statement::CreateTable(mut create) if create.query.is_some() => {
+                match create.query.take() {
+                    Some(query) => self.create_table_as(create, *query),
+                    None => Err(SqlError::corrupted("CREATE TABLE AS has no query")),
+                }
+            }
             Statement::Insert(insert) => self.insert(insert),
             Statement::Update(update) => self.update(update),
             Statement::Delete(delete) => self.delete(delete),
@@ -328,6 +339,9 @@ fn explain(body: &Body) -> Vec<String> {
             &format!("Delete on {}", program.target.relation.row.name),
             plan.as_ref(),
         ),
+        Body::CreateTableAs { table, plan } => {
+            with_plan(&format!("Create table {}", table.name.name), Some(plan))
+        }
         Body::Ddl(_) => vec!["Utility statement".to_owned()],
         Body::Explain(lines) => lines.clone(),
     }

@@ -14,7 +14,7 @@ use datafusion::scalar::ScalarValue;
 use super::arrow_values::{arrow_type, field, field_type};
 use super::context::Binder;
 use super::errors::{external, sql_error};
-use super::expression_parts::NOW;
+use super::expression_parts::{NOW, SESSION};
 use super::functions;
 use super::mixed_types::cast_operands;
 use crate::catalogue::{Named, PUBLIC};
@@ -102,7 +102,7 @@ fn prepare(
     parameters: &mut Parameters,
 ) -> PlanResult<Transformed<Expr>> {
     match expr {
-        Expr::Placeholder(placeholder) if placeholder.id != NOW => {
+        Expr::Placeholder(placeholder) if ![NOW, SESSION].contains(&placeholder.id.as_str()) => {
             let number = placeholder
                 .id
                 .strip_prefix('$')
@@ -188,7 +188,12 @@ fn function(
             parameters.depends_on_session = true;
             text(&session.database)
         }
-        "nextval" | "setval" => {
+        "lastval" => {
+            let func = functions::by_number(call.func.name(), binder.state)?;
+            let call = ScalarFunction::new_udf(func, vec![session_number()]);
+            Transformed::yes(Expr::ScalarFunction(call))
+        }
+        "nextval" | "setval" | "currval" => {
             let sequence = match call.args.first() {
                 Some(Expr::Literal(value, _)) => value.try_as_str().flatten().map(str::to_owned),
                 Some(Expr::Cast(cast)) => match &*cast.expr {
@@ -209,10 +214,20 @@ fn function(
                 call.args,
             );
             args[0] = Expr::Literal(ScalarValue::Int64(Some(id.into())), None);
+            args.insert(1, session_number());
             Transformed::yes(Expr::ScalarFunction(ScalarFunction::new_udf(func, args)))
         }
         _ => Transformed::no(Expr::ScalarFunction(call)),
     })
+}
+
+/// The number of the session, which is known when the plan is run.
+fn session_number() -> Expr {
+    let number = Arc::new(field(SESSION, SqlType::Int8, false));
+    Expr::Placeholder(Placeholder::new_with_field(
+        SESSION.to_owned(),
+        Some(number),
+    ))
 }
 
 /// The number of a sequence by its name, which may be qualified and quoted.

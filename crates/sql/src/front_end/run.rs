@@ -14,7 +14,7 @@ use namiki_data::columns::Datum;
 
 use super::arrow_values::{datum_at, scalar_value, value_at};
 use super::errors::sql_error;
-use super::expression_parts::NOW;
+use super::expression_parts::{NOW, SESSION};
 use super::foreign::literal_of;
 use super::planned::Plan;
 use super::planner::FrontEnd;
@@ -152,6 +152,8 @@ fn bind_values(plan: &Plan, environment: &Environment) -> SqlResult<LogicalPlan>
     }
     let now = scalar_value(&Datum::I64(environment.now), SqlType::Timestamptz)?;
     values.insert(NOW[1..].to_owned(), now);
+    let session = ScalarValue::Int64(Some(environment.session));
+    values.insert(SESSION[1..].to_owned(), session);
     let values = ParamValues::from(values);
     LogicalPlan::clone(&plan.logical)
         .with_param_values(values)

@@ -25,7 +25,7 @@ use super::errors::external;
 use super::tables::RunContext;
 use crate::catalogue::Relation;
 use crate::error::SqlResult;
-use crate::storage::{OpenTable, row_value};
+use crate::storage::OpenTable;
 
 /// A scan that has not begun.
 #[derive(Clone, Debug)]
@@ -170,7 +170,7 @@ impl Scan {
         batch: &mut BatchBuilder,
     ) -> SqlResult<()> {
         for (at, column) in self.columns.iter().enumerate() {
-            let value = row_value(&self.relation.layout, *column, key, row, scratch)?;
+            let value = self.relation.format.value(*column, key, row, scratch)?;
             batch.append(at, value)?;
         }
         batch.end_row();

@@ -99,7 +99,7 @@ impl Access {
             visited += 1;
             guard.visit(visited)?;
             let values = RowValues::Stored {
-                layout: &relation.layout,
+                format: &relation.format,
                 key,
                 row,
             };

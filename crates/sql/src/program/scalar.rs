@@ -4,12 +4,12 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 
-use namiki_data::columns::{Datum, Float, Schema};
+use namiki_data::columns::{Datum, Float};
 
 use super::{ArithmeticOperator, Guard};
 use crate::error::{SqlError, SqlResult};
 use crate::sqlstate;
-use crate::storage::row_value;
+use crate::storage::RowFormat;
 use crate::types::{SqlType, TimeZone, rescale_rounded};
 
 /// What an expression may use besides its row.
@@ -22,6 +22,8 @@ pub(crate) struct Environment {
     /// The time zone of the session.
     pub(crate) zone: TimeZone,
     pub(crate) guard: Guard,
+    /// The number of the session.
+    pub(crate) session: i64,
 }
 
 /// An expression of one row.
@@ -67,6 +69,9 @@ pub(crate) trait Evaluate: fmt::Debug + Send + Sync {
     /// # Errors
     /// Those of the expression.
     fn evaluate(&self, row: &RowValues<'_>, environment: &Environment) -> SqlResult<Datum>;
+
+    /// Whether its value may be another one each time, for the same row.
+    fn is_volatile(&self) -> bool;
 }
 
 /// How two values are compared.
@@ -85,7 +90,7 @@ pub(crate) enum CompareOperator {
 pub(crate) enum RowValues<'a> {
     /// As they are stored.
     Stored {
-        layout: &'a Schema,
+        format: &'a RowFormat,
         key: &'a [u8],
         row: &'a [u8],
     },
@@ -100,9 +105,9 @@ impl RowValues<'_> {
     /// XX001 if the stored bytes are no row, or there is no such column.
     pub(crate) fn column(&self, number: usize) -> SqlResult<Datum> {
         match self {
-            Self::Stored { layout, key, row } => {
+            Self::Stored { format, key, row } => {
                 let mut scratch = Vec::new();
-                Ok(row_value(layout, number, key, row, &mut scratch)?.to_datum())
+                Ok(format.value(number, key, row, &mut scratch)?.to_datum())
             }
             Self::Decoded(values) => values.get(number).cloned().ok_or_else(|| {
                 SqlError::corrupted(format!(
@@ -194,6 +199,21 @@ impl Scalar {
         Ok(self.evaluate(row, environment)? == Datum::Bool(true))
     }
 
+    /// Whether its value may be another one each time, for the same row.
+    pub(crate) fn is_volatile(&self) -> bool {
+        match self {
+            Self::Column(_) | Self::Parameter(_) | Self::Constant(_) | Self::Now => false,
+            Self::Arithmetic { operands, .. } | Self::Compare { operands, .. } => {
+                operands.0.is_volatile() || operands.1.is_volatile()
+            }
+            Self::And(parts) | Self::Or(parts) => parts.iter().any(Self::is_volatile),
+            Self::Not(input) | Self::IsNull(input, _) | Self::Cast { input, .. } => {
+                input.is_volatile()
+            }
+            Self::Foreign(evaluator) => evaluator.is_volatile(),
+        }
+    }
+
     /// The value of an expression without columns.
     ///
     /// # Errors
@@ -276,6 +296,7 @@ mod tests {
             now: 5,
             zone: TimeZone::Utc,
             guard: Guard::none(),
+            session: 1,
         }
     }
 

@@ -3,13 +3,13 @@
 use std::ops::ControlFlow;
 
 use namiki::Transaction;
-use namiki_data::columns::{Datum, Schema, Value};
+use namiki_data::columns::{Datum, Value};
 
 use super::{Access, Environment, RowValues, Scalar};
 use crate::error::{SqlError, SqlResult};
 use crate::sink::RowSink;
 use crate::sqlstate;
-use crate::storage::{Storage, row_value};
+use crate::storage::{RowFormat, Storage};
 use crate::types::{SqlType, TimeZone, write_binary, write_text};
 
 /// The form in which a client wants a column.
@@ -89,10 +89,10 @@ impl SelectProgram {
                 ));
             }
             let mark = sink.mark();
-            let layout = &access.relation.layout;
+            let stored = &access.relation.format;
             let done = self.write_row(
                 values,
-                layout,
+                stored,
                 key,
                 row,
                 environment,
@@ -145,7 +145,7 @@ impl SelectProgram {
     fn write_row(
         &self,
         values: &RowValues<'_>,
-        layout: &Schema,
+        stored: &RowFormat,
         key: &[u8],
         row: &[u8],
         environment: &Environment,
@@ -157,7 +157,7 @@ impl SelectProgram {
         for (scalar, format) in self.output.iter().zip(formats) {
             if let Scalar::Column(number) = scalar {
                 // Straight from the stored bytes.
-                let value = row_value(layout, *number, key, row, scratch)?;
+                let value = stored.value(*number, key, row, scratch)?;
                 write_value(sink, value, *format, environment.zone);
             } else {
                 let value = scalar.evaluate(values, environment)?;

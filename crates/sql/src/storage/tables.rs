@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use namiki::{ByteTable, Database, ScanRange, UntypedTable, View};
+use namiki_data::columns::{Schema, row_codec};
 use parking_lot::RwLock;
 
 use crate::error::{SqlError, SqlResult};
@@ -60,6 +61,11 @@ fn name_of(number: u64) -> String {
     format!("{PREFIX}{number}")
 }
 
+fn schema_bytes(schema: &Schema) -> SqlResult<Vec<u8>> {
+    serde_json::to_vec(schema)
+        .map_err(|error| SqlError::corrupted(format!("a schema cannot be written: {error}")))
+}
+
 impl Storage {
     pub(crate) fn new(db: Database) -> Self {
         Self {
@@ -96,7 +102,7 @@ impl Storage {
         Arc::clone(kept)
     }
 
-    /// Makes an empty table. Durable when it returns; blocks for that.
+    /// Makes an empty table; `schema` is that of version 0 of its rows. Durable when it returns; blocks for that.
     ///
     /// # Errors
     /// Those of the core.
@@ -105,8 +111,10 @@ impl Storage {
         number: u64,
         eight_byte_keys: bool,
         room_bytes: usize,
+        schema: Option<&Schema>,
     ) -> SqlResult<Arc<OpenTable>> {
         let name = name_of(number);
+        let schema = schema.map(schema_bytes).transpose()?;
         let table = self.db.create_untyped_table(&UntypedTable {
             name: &name,
             key_type: "sql key",
@@ -114,9 +122,35 @@ impl Storage {
             eight_byte_keys,
             room_bytes,
             layouts: None,
-            schema: None,
+            schema: schema.as_deref(),
         })?;
         Ok(self.keep(number, table))
+    }
+
+    /// Whether a table's rows can have a further version.
+    ///
+    /// # Errors
+    /// Those of the core.
+    pub(crate) fn has_room_for_version(&self, number: u64) -> SqlResult<bool> {
+        let versions = self.db.schema_versions(&self.open(number)?.table)?;
+        Ok(versions.len() < usize::from(row_codec::VERSIONS))
+    }
+
+    /// Adds a version of a table's rows, before the transaction that names it; `None` if there are too many. Durable when
+    /// it returns, also if the transaction does not commit: no other has the number. Blocks.
+    ///
+    /// # Errors
+    /// Those of the core.
+    pub(crate) fn add_version(&self, number: u64, schema: &Schema) -> SqlResult<Option<u8>> {
+        let table = &self.open(number)?.table;
+        let bytes = schema_bytes(schema)?;
+        let mut version = self.db.add_schema_version(table, &bytes)?;
+        if version == 0 {
+            // The version of rows before the first change of the columns.
+            version = self.db.add_schema_version(table, &bytes)?;
+        }
+        let version = u8::try_from(version).ok();
+        Ok(version.filter(|version| *version < row_codec::VERSIONS))
     }
 
     /// Drops a table that no committed row of the catalogue names. Earlier views read it until they end.

@@ -38,6 +38,7 @@ fn order(fixture: &Fixture, client: &mut Client, text: &str) -> Vec<String> {
             now: 0,
             zone: TimeZone::Utc,
             guard: Guard::none(),
+            session: 0,
         },
         cancelled: Cancelled::default(),
         rows_max: usize::MAX,

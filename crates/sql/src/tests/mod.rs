@@ -2,10 +2,13 @@
 //!
 //! One test program for all of them: linking DataFusion is slow.
 
+mod added_columns_beside_writers;
 mod building;
 mod cancelling;
 mod catalogue;
 mod changes;
+mod columns;
+mod constraints;
 mod copying;
 mod harness;
 mod join_order;

@@ -43,7 +43,7 @@ fn core_tables_that_nothing_names_are_dropped() {
         .engine
         .shared
         .storage
-        .create(number, false, 8)
+        .create(number, false, 8, None)
         .unwrap();
     drop(client);
     assert_eq!(fixture.engine.database().tables().len(), before + 1);

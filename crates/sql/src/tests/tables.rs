@@ -157,3 +157,49 @@ fn what_there_is_not_is_refused_by_name() {
         );
     }
 }
+
+#[test]
+fn tables_are_made_of_queries() {
+    let fixture = Fixture::new();
+    let mut client = fixture.client();
+    client.tag("CREATE TABLE t (id int PRIMARY KEY, a varchar(5), n numeric(6,2))");
+    client.tag("INSERT INTO t VALUES (1, 'x', 1.5), (2, NULL, 2.25)");
+    assert_eq!(
+        client.tag("CREATE TABLE u AS SELECT id, a, n * 2 AS twice, id > 1 FROM t"),
+        "SELECT 2"
+    );
+    assert_eq!(
+        client.lines("SELECT id, a, twice, \"?column?\" FROM u ORDER BY id"),
+        ["1|x|3.00|f", "2|-|4.50|t"]
+    );
+    client.tag("INSERT INTO u (id) VALUES (1)");
+    assert_eq!(
+        client.tag(
+            "CREATE TABLE v (one, two) AS SELECT x, 'text' FROM generate_series(1, 20000) AS x"
+        ),
+        "SELECT 20000"
+    );
+    assert_eq!(
+        client.lines("SELECT count(DISTINCT one), max(two) FROM v"),
+        ["20000|text"]
+    );
+    client.tag("BEGIN");
+    assert_eq!(
+        client.tag("SELECT * INTO w FROM t WHERE id = 2"),
+        "SELECT 1"
+    );
+    assert_eq!(client.lines("SELECT id FROM w"), ["2"]);
+    client.tag("ROLLBACK");
+    assert_eq!(client.state("SELECT id FROM w"), sqlstate::UNDEFINED_TABLE);
+    client.tag("CREATE TABLE IF NOT EXISTS u AS SELECT 1 AS id");
+    assert_eq!(client.lines("SELECT count(*) FROM u"), ["3"]);
+    assert_eq!(
+        client.state("CREATE TABLE u AS SELECT 1 AS id"),
+        sqlstate::DUPLICATE_TABLE
+    );
+    assert_eq!(
+        client.state("CREATE TABLE x AS SELECT 1 / (id - 1) FROM t"),
+        sqlstate::DIVISION_BY_ZERO
+    );
+    assert_eq!(client.state("SELECT * FROM x"), sqlstate::UNDEFINED_TABLE);
+}
