@@ -194,7 +194,7 @@ class Maker:
             if choice == "abs":
                 return f"abs({sub(kind)})"
             if choice == "minus":
-                return f"(- {sub(kind)})"
+                return self.opposite(sub(kind))
             if choice == "length" and kind == "int4":
                 return f"length({sub('text')})"
             if choice == "cast":
@@ -207,7 +207,7 @@ class Maker:
             if choice == "abs":
                 return f"abs({sub(kind)})"
             if choice == "minus":
-                return f"(- {sub(kind)})"
+                return self.opposite(sub(kind))
             if choice == "round":
                 return f"round({sub(kind)}, {r.choice([0, 1, 2])})"
             if choice == "cast":
@@ -219,7 +219,7 @@ class Maker:
             if choice == "abs":
                 return f"abs({sub(kind)})"
             if choice == "minus":
-                return f"(- {sub(kind)})"
+                return self.opposite(sub(kind))
             if choice == "floor" and kind == "float8":
                 return f"{r.choice(['floor', 'ceil', 'trunc', 'round'])}({sub(kind)})"
             if choice == "cast":
@@ -260,6 +260,10 @@ class Maker:
         if choice == "greatest" and kind not in ("bytea", "uuid"):
             return f"{r.choice(['greatest', 'least'])}({sub(kind)}, {sub(kind)})"
         return f"coalesce({sub(kind)}, {sub(kind)})"
+
+    def opposite(self, operand):
+        """PostgreSQL reads `- (-2147483648)` as one number, of another type."""
+        return operand if operand.startswith("(-") else f"(- {operand})"
 
     def condition(self, scope, depth):
         r = self.random
