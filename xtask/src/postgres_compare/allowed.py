@@ -26,7 +26,7 @@ def order_of_evaluation(ours, theirs, statement):
 
 
 def repeated(ours, theirs, statement):
-    """A transaction has met the removal of a table that was dropped before: the client has to repeat it."""
+    """A transaction that the client has to repeat."""
     return ours.sqlstate == "40001"
 
 
