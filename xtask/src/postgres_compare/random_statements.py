@@ -170,6 +170,8 @@ class Maker:
         if value is None:
             return f"NULL::{kind}"
         text = self.written(kind, value)
+        if kind == "numeric" and "." not in text:
+            return f"{text}::numeric(12,2)"
         if kind in ("int4", "numeric", "bool"):
             return text
         return f"{text}::{kind}" if self.random.random() < 0.7 or kind not in ("text", "varchar") else text
