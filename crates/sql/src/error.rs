@@ -375,7 +375,7 @@ pub struct Notice {
 }
 
 impl Notice {
-    pub(crate) fn notice(sqlstate: &'static str, message: impl Into<String>) -> Self {
+    pub(crate) fn plain(sqlstate: &'static str, message: impl Into<String>) -> Self {
         Self {
             severity: "NOTICE",
             sqlstate,
@@ -387,7 +387,7 @@ impl Notice {
     pub(crate) fn warning(sqlstate: &'static str, message: impl Into<String>) -> Self {
         Self {
             severity: "WARNING",
-            ..Self::notice(sqlstate, message)
+            ..Self::plain(sqlstate, message)
         }
     }
 }

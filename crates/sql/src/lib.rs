@@ -27,6 +27,7 @@ mod connection;
 mod ddl;
 mod ddl_command;
 mod engine;
+mod engine_options;
 mod error;
 mod front_end;
 mod pools;
@@ -53,7 +54,7 @@ pub use connection::{
     TransactionStatus,
 };
 pub use engine::Engine;
+pub use engine_options::EngineOptions;
 pub use error::{Notice, SqlError, SqlResult};
-pub use shared::EngineOptions;
 pub use sink::{RowBuffer, RowSink};
 pub use stats::EngineStats;

@@ -12,8 +12,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::{AbortHandle, JoinHandle};
 
 use crate::cancel::{Cancelled, Cause};
+use crate::engine_options::EngineOptions;
 use crate::error::{SqlError, SqlResult};
-use crate::shared::{EngineOptions, failed_task};
 use crate::sqlstate;
 
 /// The stack of each thread: planning and expressions recurse.
@@ -68,7 +68,7 @@ impl Pools {
         permit(&self.running, cancelled).await
     }
 
-    /// Plans something on a thread for that. After a cancellation, nobody waits for it any more.
+    /// Plans something on a thread for that. After a cancellation, no_caller waits for it any more.
     ///
     /// # Errors
     /// What `work` returns; XX000 if it panics; 57P01 and 57014 as above.
@@ -159,6 +159,14 @@ impl Drop for TaskGuard {
     }
 }
 
+/// The error of a task that has panicked, or was stopped with its pool.
+pub(crate) fn failed_task(error: &tokio::task::JoinError) -> SqlError {
+    SqlError::new(
+        sqlstate::INTERNAL_ERROR,
+        format!("a task has failed: {error}"),
+    )
+}
+
 /// Threads for tasks, and at most `blocking_max` threads that may block.
 fn start(name: &str, threads: usize, blocking_max: Option<usize>) -> SqlResult<Runtime> {
     let mut builder = Builder::new_multi_thread();
@@ -208,21 +216,22 @@ mod tests {
         let (pools, runtime) = pools(&EngineOptions::default());
         let (release, held) = mpsc::channel::<()>();
         let held = Arc::new(parking_lot::Mutex::new(held));
-        let nobody = Cancelled::default();
+        let no_caller = Cancelled::default();
         // More long texts than threads.
         for _ in 0..5 {
-            let (pools, held, nobody) = (Arc::clone(&pools), Arc::clone(&held), nobody.clone());
+            let (pools, held, no_caller) =
+                (Arc::clone(&pools), Arc::clone(&held), no_caller.clone());
             runtime.spawn(async move {
                 let wait = move || {
                     let _ = held.lock().recv();
                     Ok(())
                 };
-                pools.plan(LONG_TEXT, &nobody, wait).await
+                pools.plan(LONG_TEXT, &no_caller, wait).await
             });
         }
         std::thread::sleep(Duration::from_millis(50));
         let short = runtime.block_on(async {
-            let planned = pools.plan(10, &nobody, || Ok(7));
+            let planned = pools.plan(10, &no_caller, || Ok(7));
             tokio::time::timeout(Duration::from_secs(20), planned).await
         });
         drop(release);

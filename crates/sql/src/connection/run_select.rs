@@ -12,8 +12,9 @@ use crate::catalogue::SEQUENCE_VERSION;
 use crate::error::{SqlError, SqlResult};
 use crate::front_end::{Batch, Body, Plan, Planned, RunSettings};
 use crate::pools::TaskGuard;
+use crate::pools::failed_task;
 use crate::program::{Environment, SelectProgram};
-use crate::shared::{Shared, failed_task};
+use crate::shared::Shared;
 use crate::sink::RowSink;
 use crate::sqlstate;
 use crate::stats::count;
@@ -98,7 +99,6 @@ impl Connection {
         let is_sequence = |(_, version): &(u32, u64)| *version == SEQUENCE_VERSION;
         if program.access.is_none() && planned.tables.iter().all(is_sequence) && is_alone {
             // No table is read: no transaction is needed.
-            drop(body);
             return program.run_without_tables(environment, &portal.output, sink);
         }
         let (rows, ticket) = if is_alone {

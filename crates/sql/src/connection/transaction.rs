@@ -151,7 +151,7 @@ impl Connection {
             Ok(()) => {
                 count(&self.shared.counters.commits);
                 self.is_repeatable = false;
-                ending.is_durable();
+                ending.has_become_durable();
                 Ok(())
             }
             Err(error) => {
@@ -304,7 +304,7 @@ impl Ending {
     }
 
     /// The commit is durable.
-    fn is_durable(mut self) {
+    fn has_become_durable(mut self) {
         let effects = std::mem::take(&mut self.effects);
         if !effects.is_empty() {
             self.shared.committed(effects);

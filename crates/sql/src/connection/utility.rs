@@ -91,7 +91,7 @@ impl Connection {
                         "there is already a transaction in progress",
                     )),
                 }
-                *tag
+                tag
             }
             Utility::Commit => return self.end_block().await.map(CommandTag::new),
             Utility::Rollback => {
@@ -177,7 +177,7 @@ impl Connection {
                 if *tag == "DISCARD ALL" {
                     self.settings.reset_all();
                 }
-                *tag
+                tag
             }
             Utility::Deallocate(Some(_)) => "DEALLOCATE",
             Utility::Deallocate(None) => "DEALLOCATE ALL",

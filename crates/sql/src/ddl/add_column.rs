@@ -37,7 +37,7 @@ pub(super) fn add_column(
             let message = format!("{message}, skipping");
             context
                 .notices
-                .push(Notice::notice(sqlstate::DUPLICATE_COLUMN, message));
+                .push(Notice::plain(sqlstate::DUPLICATE_COLUMN, message));
             return Ok(());
         }
         return Err(SqlError::new(sqlstate::DUPLICATE_COLUMN, message));

@@ -2,8 +2,7 @@
 
 use super::alteration::Alteration;
 use super::context::{DdlContext, exists};
-use super::create_table::column_numbers;
-use super::object_names::{first_free, free_relation_name, has_constraint};
+use super::object_names::{column_numbers, first_free, free_relation_name, has_constraint};
 use crate::catalogue::{CheckRow, IndexRow, KeyRow, TableRow};
 use crate::ddl_command::{KeyDefinition, QualifiedName};
 use crate::error::{Notice, SqlError, SqlResult};
@@ -159,7 +158,7 @@ pub(super) fn drop_constraint(
         let message = format!("{message}, skipping");
         context
             .notices
-            .push(Notice::notice(sqlstate::SUCCESSFUL_COMPLETION, message));
+            .push(Notice::plain(sqlstate::SUCCESSFUL_COMPLETION, message));
         return Ok(());
     }
     Err(SqlError::new(sqlstate::UNDEFINED_OBJECT, message))

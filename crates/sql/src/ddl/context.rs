@@ -83,7 +83,7 @@ impl DdlContext<'_> {
             Some(relation) if relation.row.marker.is_some() => Err(busy(&relation)),
             Some(relation) => Ok(Some(relation)),
             None if if_exists => {
-                self.notices.push(Notice::notice(
+                self.notices.push(Notice::plain(
                     sqlstate::SUCCESSFUL_COMPLETION,
                     format!("relation \"{}\" does not exist, skipping", name.name),
                 ));

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::context::DdlContext;
-use super::create_table::{already, column_numbers};
-use super::object_names::free_relation_name;
+use super::create_table::already;
+use super::object_names::{column_numbers, free_relation_name};
 use super::rebuild::{Fill, rebuild};
 use crate::catalogue::{IndexRow, Named, Relation};
 use crate::ddl_command::{CreateIndex, QualifiedName};

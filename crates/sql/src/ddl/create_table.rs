@@ -118,7 +118,7 @@ pub(super) fn already(
     if !is_fine {
         return Err(exists(&name.name));
     }
-    context.notices.push(Notice::notice(
+    context.notices.push(Notice::plain(
         sqlstate::DUPLICATE_TABLE,
         format!("relation \"{}\" already exists, skipping", name.name),
     ));
@@ -203,25 +203,4 @@ pub(super) fn put_sequence(context: &mut DdlContext<'_>, row: &SequenceRow) -> S
     let catalogue = Arc::clone(context.catalogue);
     context.effects.own_sequences.insert(row.id, None);
     context.statement(|tx| catalogue.put_sequence(tx, row))
-}
-
-/// The numbers of columns by their names.
-pub(super) fn column_numbers(row: &TableRow, names: &[String]) -> SqlResult<Vec<usize>> {
-    let mut numbers = Vec::with_capacity(names.len());
-    for name in names {
-        let number = row.column(name).ok_or_else(|| {
-            SqlError::new(
-                sqlstate::UNDEFINED_COLUMN,
-                format!("column \"{name}\" named in key does not exist"),
-            )
-        })?;
-        if numbers.contains(&number) {
-            return Err(SqlError::new(
-                sqlstate::DUPLICATE_COLUMN,
-                format!("column \"{name}\" appears twice in the key"),
-            ));
-        }
-        numbers.push(number);
-    }
-    Ok(numbers)
 }

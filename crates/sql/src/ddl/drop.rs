@@ -21,7 +21,7 @@ pub(super) fn drop_objects(
         match (kind, context.named(name)?) {
             (_, None) if if_exists => {
                 let what = what(kind);
-                context.notices.push(Notice::notice(
+                context.notices.push(Notice::plain(
                     sqlstate::SUCCESSFUL_COMPLETION,
                     format!("{what} \"{}\" does not exist, skipping", name.name),
                 ));

@@ -22,7 +22,7 @@ pub(super) fn drop_column(
         );
         context
             .notices
-            .push(Notice::notice(sqlstate::SUCCESSFUL_COMPLETION, message));
+            .push(Notice::plain(sqlstate::SUCCESSFUL_COMPLETION, message));
         return Ok(());
     }
     let dropped = alteration.column(name)?;

@@ -80,6 +80,27 @@ pub(super) fn has_constraint(row: &TableRow, name: &str) -> bool {
         || row.checks.iter().any(|check| check.name == name)
 }
 
+/// The numbers of columns by their names.
+pub(super) fn column_numbers(row: &TableRow, names: &[String]) -> SqlResult<Vec<usize>> {
+    let mut numbers = Vec::with_capacity(names.len());
+    for name in names {
+        let number = row.column(name).ok_or_else(|| {
+            SqlError::new(
+                sqlstate::UNDEFINED_COLUMN,
+                format!("column \"{name}\" named in key does not exist"),
+            )
+        })?;
+        if numbers.contains(&number) {
+            return Err(SqlError::new(
+                sqlstate::DUPLICATE_COLUMN,
+                format!("column \"{name}\" appears twice in the key"),
+            ));
+        }
+        numbers.push(number);
+    }
+    Ok(numbers)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

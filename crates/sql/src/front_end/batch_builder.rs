@@ -92,7 +92,7 @@ impl ColumnBuilder {
             (Self::Float32(column), Value::F64(number)) => column.append_value(number as f32),
             (Self::Float64(column), Value::F64(number)) => column.append_value(number),
             (Self::Decimal(column), Value::Decimal { unscaled, .. }) => {
-                column.append_value(unscaled)
+                column.append_value(unscaled);
             }
             (Self::Date(column), Value::Date(days)) => column.append_value(days),
             (Self::Bytes(column), Value::Bytes(bytes)) => column.append_value(bytes),

@@ -83,11 +83,6 @@ impl Planning<'_, '_> {
     }
 }
 
-/// Whether a query selects into a table.
-pub(super) fn has_into(query: &Query) -> bool {
-    matches!(&*query.body, SetExpr::Select(select) if select.into.is_some())
-}
-
 /// The type of a column that is stored with the values of an expression.
 fn stored_type(of: SqlType) -> SqlResult<SqlType> {
     match of {

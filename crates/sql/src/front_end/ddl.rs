@@ -6,7 +6,6 @@ use datafusion::sql::sqlparser::ast::{
     TableConstraint, Truncate, TruncateIdentityOption, UnaryOperator, Value,
 };
 
-use super::ddl_alter::alter_table;
 use super::ddl_types::sql_type_of_ast;
 use super::names::{identifier, table_name};
 use crate::catalogue::Identity;
@@ -17,7 +16,7 @@ use crate::ddl_command::{
 use crate::error::{SqlError, SqlResult};
 use crate::types::SqlType;
 
-/// The command of a statement that is no query and no change of rows.
+/// The command of a statement that is no query, no change of rows, and not ALTER TABLE.
 ///
 /// # Errors
 /// 0A000 for what there is not.
@@ -59,7 +58,6 @@ pub(super) fn command(statement: Statement) -> SqlResult<DdlCommand> {
             })
         }
         Statement::Truncate(truncate) => truncate_tables(truncate),
-        Statement::AlterTable(alter) => alter_table(alter),
         other => {
             let text = other.to_string();
             let words: Vec<&str> = text.split_whitespace().take(2).collect();

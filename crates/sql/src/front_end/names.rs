@@ -1,6 +1,8 @@
 //! Names and parameters in the tree of a statement.
 
-use datafusion::sql::sqlparser::ast::{Expr, Ident, ObjectName, Value, ValueWithSpan};
+use datafusion::sql::sqlparser::ast::{
+    Expr, Ident, ObjectName, Query, SetExpr, Value, ValueWithSpan,
+};
 
 use crate::error::{SqlError, SqlResult};
 use crate::sqlstate;
@@ -59,4 +61,9 @@ pub(super) fn parameter_number(expr: &Expr) -> Option<usize> {
         Expr::Nested(inner) => parameter_number(inner),
         _ => None,
     }
+}
+
+/// Whether a query selects into a table.
+pub(super) fn has_into(query: &Query) -> bool {
+    matches!(&*query.body, SetExpr::Select(select) if select.into.is_some())
 }

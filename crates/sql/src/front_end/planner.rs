@@ -17,9 +17,10 @@ use super::average::average;
 use super::checked::CheckedArithmetic;
 use super::compile::select_program;
 use super::context::{Binder, parser_options};
-use super::create_table_as::has_into;
+use super::ddl_alter::alter_table;
 use super::decimals::DecimalRules;
 use super::errors::sql_error;
+use super::names::has_into;
 use super::output_columns::{OutputColumn, output_columns, tell_apart};
 use super::parameter_types::note_types;
 use super::parse::parse;
@@ -28,9 +29,9 @@ use super::prepare::{Parameters, SessionInfo, prepare_plan};
 use super::rewrite::rewrite;
 use super::{ddl, functions};
 use crate::catalogue::{Catalogue, SEQUENCE_VERSION, Sequences};
+use crate::engine_options::EngineOptions;
 use crate::error::{SqlError, SqlResult};
 use crate::row_counts::RowCounts;
-use crate::shared::EngineOptions;
 use crate::storage::{Reader, Storage};
 use crate::types::SqlType;
 
@@ -203,6 +204,7 @@ impl<'p, 'r> Planning<'p, 'r> {
                 let columns = vec![OutputColumn::new("QUERY PLAN", SqlType::Text)];
                 Ok((Some(columns), Body::Explain(explain(&body))))
             }
+            Statement::AlterTable(alter) => Ok((None, Body::Ddl(Box::new(alter_table(alter)?)))),
             other => {
                 let command = ddl::command(other)?;
                 Ok((None, Body::Ddl(Box::new(command))))

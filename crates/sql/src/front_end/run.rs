@@ -18,7 +18,7 @@ use super::expression_parts::{NOW, SESSION};
 use super::foreign::literal_of;
 use super::planned::Plan;
 use super::planner::FrontEnd;
-use super::tables::RunContext;
+use super::run_context::RunContext;
 use super::watched::watch;
 use crate::cancel::Cancelled;
 use crate::error::{SqlError, SqlResult};

@@ -22,7 +22,7 @@ use namiki::RowScan;
 
 use super::batch_builder::{BATCH_ROWS, BatchBuilder};
 use super::errors::external;
-use super::tables::RunContext;
+use super::run_context::RunContext;
 use crate::catalogue::Relation;
 use crate::error::SqlResult;
 use crate::storage::OpenTable;

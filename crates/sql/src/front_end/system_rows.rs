@@ -4,15 +4,12 @@ use std::sync::Arc;
 
 use namiki_data::columns::Datum;
 
-use super::system_tables::{SystemColumns, SystemDefinition};
-use super::tables::RunContext;
+use super::run_context::RunContext;
+use super::system_definition::{Rows, SystemColumns, SystemDefinition};
 use crate::catalogue::{DefaultRow, Identity, Relation};
 use crate::error::SqlResult;
 use crate::syntax::quoted;
 use crate::types::SqlType;
-
-/// Rows, each with a value for each column.
-pub(super) type Rows = Vec<Vec<Datum>>;
 
 use SqlType::{Bool, Int2, Int4, Int8, Name, Oid, Text};
 

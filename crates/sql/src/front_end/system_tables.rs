@@ -16,23 +16,10 @@ use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
 use super::arrow_values::field;
 use super::batch_builder::BatchBuilder;
 use super::errors::external;
-use super::system_rows::{self, Rows};
-use super::tables::{RunContext, run_context};
+use super::run_context::run_context;
+use super::system_definition::{Rows, SystemDefinition};
+use super::system_rows;
 use crate::error::SqlResult;
-use crate::types::SqlType;
-
-/// Columns of a table: names and types.
-pub(super) type SystemColumns = &'static [(&'static str, SqlType)];
-
-/// A table of the catalogue.
-#[derive(Debug)]
-pub(super) struct SystemDefinition {
-    pub(super) schema: &'static str,
-    pub(super) name: &'static str,
-    pub(super) columns: SystemColumns,
-    /// Makes its rows; `None`: it never has any.
-    pub(super) rows: Option<fn(&RunContext) -> SqlResult<Rows>>,
-}
 
 /// The table of this name. Those of `pg_catalog` are found without their schema.
 pub(super) fn find(schema: Option<&str>, name: &str) -> Option<&'static SystemDefinition> {

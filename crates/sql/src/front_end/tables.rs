@@ -17,27 +17,13 @@ use super::arrow_values::{field, with_origin};
 use super::errors::external;
 use super::expressions::Columns;
 use super::paths::choose_path;
+use super::run_context::{RunContext, run_context};
 use super::scan::{At, Scan, ScanExec};
-use crate::cancel::Cancelled;
-use crate::catalogue::{Catalogue, Relation};
-use crate::error::{SqlError, SqlResult};
-use crate::program::{Access, Environment, Located, Path, scan_range};
-use crate::row_counts::RowCounts;
-use crate::storage::{ReadHandle, Storage};
+use crate::catalogue::Relation;
+use crate::error::SqlResult;
+use crate::program::{Access, Located, Path, scan_range};
+use crate::storage::Storage;
 use crate::types::SqlType;
-
-/// What a run of a plan reads from.
-#[derive(Clone, Debug)]
-pub(super) struct RunContext {
-    pub(super) handle: ReadHandle,
-    pub(super) environment: Environment,
-    pub(super) cancelled: Cancelled,
-    /// The most rows that a transaction may remember.
-    pub(super) rows_max: usize,
-    /// Where tables of the catalogue find their rows.
-    pub(super) catalogue: Arc<Catalogue>,
-    pub(super) row_counts: Arc<RowCounts>,
-}
 
 /// A table of SQL's.
 #[derive(Debug)]
@@ -172,17 +158,4 @@ fn share_of(path: &Path) -> usize {
         Path::Range { .. } => 3,
         Path::Key(_) | Path::Full => 1,
     }
-}
-
-/// The reader of a run.
-///
-/// # Errors
-/// XX000 if the plan is run without one.
-pub(super) fn run_context(state: &dyn Session) -> SqlResult<Arc<RunContext>> {
-    state.config().get_extension::<RunContext>().ok_or_else(|| {
-        SqlError::new(
-            crate::sqlstate::INTERNAL_ERROR,
-            "a plan was run without a reader",
-        )
-    })
 }

@@ -106,8 +106,10 @@ fn a_plan_in_a_block_ends_soon() {
 
 #[test]
 fn changes_of_many_rows_end_soon() {
-    let mut options = EngineOptions::default();
-    options.scan_rows_max = 10_000_000;
+    let options = EngineOptions {
+        scan_rows_max: 10_000_000,
+        ..EngineOptions::default()
+    };
     let fixture = Fixture::with(options);
     let mut client = fixture.client();
     client.tag("CREATE TABLE t (id int PRIMARY KEY, a int)");
@@ -209,8 +211,10 @@ fn a_wait_for_an_index_ends_soon() {
 
 #[test]
 fn a_statement_ends_with_its_client() {
-    let mut options = EngineOptions::default();
-    options.long_statements_max = 1;
+    let options = EngineOptions {
+        long_statements_max: 1,
+        ..EngineOptions::default()
+    };
     let fixture = Fixture::with(options);
     let mut other = filled(&fixture);
     for text in [ENDLESS[0], ENDLESS[1]] {
@@ -291,7 +295,7 @@ fn statement_timeout_ends_statements_and_only_long_ones() {
 
 /// Clients that do not read hold no thread, neither of plans nor of planning.
 #[test]
-fn stalled_statements_keep_nobody_waiting() {
+fn stalled_statements_delay_no_other() {
     let mut options = EngineOptions::default();
     (options.long_statements_max, options.statement_threads) = (4, 1);
     options.planner_threads = 1;

@@ -15,7 +15,7 @@ fn slow_to_flush() -> Fixture {
 }
 
 #[test]
-fn a_commit_that_nobody_waits_for_keeps_its_tables() {
+fn a_commit_without_its_client_keeps_its_tables() {
     let fixture = slow_to_flush();
     let mut has_waited = false;
     for round in 0..20 {

@@ -30,7 +30,7 @@ fn tables_are_made_and_dropped() {
 }
 
 #[test]
-fn a_table_is_made_in_a_transaction_or_not_at_all() {
+fn tables_are_made_in_a_transaction_or_not() {
     let fixture = Fixture::new();
     let (mut client, mut other) = (fixture.client(), fixture.client());
     client.tag("BEGIN");

@@ -194,7 +194,7 @@ fn bytea(text: &str) -> Option<Vec<u8>> {
 }
 
 fn hexadecimal(digits: &str) -> Option<Vec<u8>> {
-    if digits.len() % 2 != 0 || !digits.is_ascii() {
+    if !digits.len().is_multiple_of(2) || !digits.is_ascii() {
         return None;
     }
     let pair = |at: usize| u8::from_str_radix(&digits[at..at + 2], 16).ok();
