@@ -68,6 +68,12 @@ def digits_of_numeric(ours, theirs, statement):
     return ours.types == theirs.types and NUMERIC in ours.types and equal_numbers(ours, theirs, statement)
 
 
+def no_number(ours, theirs, statement):
+    """PostgreSQL has a numeric that is NaN or infinite."""
+    is_refused = ours.sqlstate == "22003" and not theirs.sqlstate
+    return is_refused and any(word in ours.message.lower() for word in ("nan", "inf"))
+
+
 def long_average(ours, theirs, statement):
     """The average of large numbers, of which PostgreSQL keeps sixteen digits or so."""
     if "avg(" not in statement.text or ours.sqlstate or theirs.sqlstate:
@@ -92,6 +98,7 @@ RULES = [
     ("a numeric shows the digits of its type", text_of_numeric),
     ("an expression over varchar is of type text", text_for_varchar),
     ("a numeric shows the digits of its type", digits_of_numeric),
+    ("a numeric is neither NaN nor infinite", no_number),
     ("an average of large numbers has all its digits", long_average),
     ("two aggregates over one column that differ in a cast only", equal_names),
     ("a window that is ordered by bytea", window_over_bytes),
