@@ -108,7 +108,7 @@ impl RowCounts {
         let (db, table, for_task) = (self.db.clone(), Arc::clone(table), Arc::clone(&known));
         let is_begun = self.pools.beside_statements(move || {
             let begun = Instant::now();
-            let goes_on = |rows: usize| rows % 4096 != 0 || begun.elapsed() < LONGEST;
+            let goes_on = |rows: usize| !rows.is_multiple_of(4096) || begun.elapsed() < LONGEST;
             let view = db.view().ok();
             let counted = view.and_then(|view| count(&mut Reader::View(&view), &table, goes_on));
             let mut known = for_task.lock();
