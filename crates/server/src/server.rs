@@ -126,7 +126,7 @@ impl Server {
     }
 
     /// Makes a role with a password, if the data directory has none yet. Call it after the start, so that the password is
-    /// not lost if the start fails: until then, nobody can log in.
+    /// not lost if the start fails: until then, no client can log in.
     ///
     /// # Errors
     /// [`ServerError::Roles`].

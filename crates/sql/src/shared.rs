@@ -133,7 +133,7 @@ impl Shared {
         self.changes.send_modify(|changes| *changes += 1);
     }
 
-    /// The number of changes so far. Cheaper than a look at `changes`, whose readers share a lock.
+    /// The number of changes so far. Cheaper than a look at `changes`, which takes a lock.
     pub(crate) fn change_number(&self) -> u64 {
         self.change_number.load(Ordering::Acquire)
     }

@@ -65,7 +65,7 @@ fn late_changes_come_back_after_a_crash() {
 
 /// The transaction was told that the row is there; its change was rolled back. It must not outlive the row.
 #[test]
-fn a_commit_that_relied_on_a_row_comes_back_with_it() {
+fn a_commit_that_relied_on_a_row_needs_it() {
     let disk = SimDisk::new();
     let (db, table) = open(epoch(), &disk, Duration::MAX);
     let mut writer = db.session_on(WorkerId(0)).unwrap();

@@ -306,9 +306,10 @@ fn a_key_between_two_locked_parts_has_to_wait() {
                 assert_ne!(is_locked, faulty, "{spec}: {inserted:?}");
                 Ok(())
             };
-            let done = match faulty {
-                true => session.try_faulty::<NoGapLocks, _>(body),
-                false => session.try_transact_async(body),
+            let done = if faulty {
+                session.try_faulty::<NoGapLocks, _>(body)
+            } else {
+                session.try_transact_async(body)
             };
             done.unwrap();
         }

@@ -137,7 +137,7 @@ fn a_change_that_is_replaced_still_needs_its_row() {
         let (db, table) = open(spec, &SimDisk::new(), Duration::from_millis(1));
         let mut session = db.session().unwrap();
         for rolled_back in [false, true] {
-            let mut body = |tx: &mut Transaction| {
+            let body = |tx: &mut Transaction| {
                 let savepoint = tx.savepoint();
                 assert!(change(tx, &table, b"a", 1)?);
                 if rolled_back {
@@ -150,10 +150,10 @@ fn a_change_that_is_replaced_still_needs_its_row() {
             };
             let put_one = || db.transact(|tx| put(tx, &table, b"a", 1)).unwrap();
             put_one();
-            let gone = session.try_transact_async(&mut body);
+            let gone = session.try_transact_async(body);
             assert!(matches!(gone, Err(Error::Conflict(_))), "{spec}: {gone:?}");
             put_one();
-            let faulty = session.try_faulty::<NoPresenceCheck, _>(&mut body);
+            let faulty = session.try_faulty::<NoPresenceCheck, _>(body);
             assert!(faulty.is_ok(), "{spec}: {faulty:?}");
             session.flush().unwrap();
         }

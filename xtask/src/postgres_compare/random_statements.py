@@ -170,6 +170,8 @@ class Maker:
         if value is None:
             return f"NULL::{kind}"
         text = self.written(kind, value)
+        if kind == "numeric" and "." not in text:
+            return f"{text}::numeric(12,2)"
         if kind in ("int4", "numeric", "bool"):
             return text
         return f"{text}::{kind}" if self.random.random() < 0.7 or kind not in ("text", "varchar") else text
@@ -194,7 +196,7 @@ class Maker:
             if choice == "abs":
                 return f"abs({sub(kind)})"
             if choice == "minus":
-                return f"(- {sub(kind)})"
+                return self.opposite(sub(kind))
             if choice == "length" and kind == "int4":
                 return f"length({sub('text')})"
             if choice == "cast":
@@ -203,11 +205,11 @@ class Maker:
         elif kind == "numeric":
             choice = r.choice(["arithmetic"] * 3 + ["abs", "cast", "round", "minus"] + general)
             if choice == "arithmetic":
-                return f"({sub(kind)} {r.choice('+-')} {sub(kind)})"
+                return f"({sub(kind)} {r.choice('++--*/')} {sub(kind)})"
             if choice == "abs":
                 return f"abs({sub(kind)})"
             if choice == "minus":
-                return f"(- {sub(kind)})"
+                return self.opposite(sub(kind))
             if choice == "round":
                 return f"round({sub(kind)}, {r.choice([0, 1, 2])})"
             if choice == "cast":
@@ -219,7 +221,7 @@ class Maker:
             if choice == "abs":
                 return f"abs({sub(kind)})"
             if choice == "minus":
-                return f"(- {sub(kind)})"
+                return self.opposite(sub(kind))
             if choice == "floor" and kind == "float8":
                 return f"{r.choice(['floor', 'ceil', 'trunc', 'round'])}({sub(kind)})"
             if choice == "cast":
@@ -260,6 +262,10 @@ class Maker:
         if choice == "greatest" and kind not in ("bytea", "uuid"):
             return f"{r.choice(['greatest', 'least'])}({sub(kind)}, {sub(kind)})"
         return f"coalesce({sub(kind)}, {sub(kind)})"
+
+    def opposite(self, operand):
+        """PostgreSQL reads `- (-2147483648)` as one number, of another type."""
+        return operand if operand.startswith("(-") else f"(- {operand})"
 
     def condition(self, scope, depth):
         r = self.random
@@ -406,7 +412,7 @@ class Maker:
             if kind not in ("bool", "uuid", "bytea"):
                 functions += ["min", "max"]
             if kind in ("int2", "int4", "numeric", "int8"):
-                functions += ["sum", "sum"]
+                functions += ["sum", "sum", "avg"]
             function = r.choice(functions)
             distinct = "DISTINCT " if r.random() < 0.15 else ""
             items.append(f"{function}({distinct}{argument})")

@@ -242,7 +242,7 @@ fn the_callers_flush_wakes_its_tasks() {
 
 /// The caller's flush may not come: the log's own thread is the last resort, and without that the poll.
 #[test]
-fn a_commit_that_nobody_flushes_is_flushed() {
+fn a_commit_without_a_callers_flush_is_flushed() {
     for group_wait_max in [Duration::from_millis(20), Duration::MAX] {
         let (db, table) = open(&SimDisk::new(), group_wait_max);
         let calls = Arc::new(Calls::default());
@@ -311,7 +311,7 @@ fn priority_is_released_while_a_table_is_loaded() {
 
 /// A thread that commits yields to the holder of the token; a task waits before, and not in a commit.
 #[test]
-fn a_session_runs_in_a_task_only_while_it_holds_a_transaction() {
+fn a_session_is_in_a_task_until_its_transaction_ends() {
     let (db, table) = open(&SimDisk::new(), Duration::from_millis(1));
     let mut session = db.session().unwrap();
     session.begin().unwrap();

@@ -290,7 +290,7 @@ pub(super) mod tests {
 
     /// Counts how often it was called.
     #[derive(Default)]
-    pub(in crate::api) struct Calls(AtomicUsize);
+    pub(crate) struct Calls(AtomicUsize);
 
     impl Wake for Calls {
         fn wake(self: Arc<Self>) {
@@ -300,7 +300,7 @@ pub(super) mod tests {
 
     impl Calls {
         /// Waits for the next call: a timer that calls none makes the test hang.
-        pub(in crate::api) fn wait(&self) {
+        pub(crate) fn wait(&self) {
             while self.0.swap(0, Ordering::SeqCst) == 0 {
                 std::thread::yield_now();
             }

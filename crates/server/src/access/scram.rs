@@ -11,7 +11,7 @@
 //!                                                <-      v=<HMAC(server key, all of it)>
 //! ```
 //!
-//! `pgwire` has an exchange, too, but with a dependency whose licence `deny.toml` does not accept.
+//! `pgwire` has an exchange, too, but with a dependency under a licence that `deny.toml` does not accept.
 
 use std::fmt;
 use std::num::NonZeroU32;

@@ -105,7 +105,7 @@ impl Greeter {
         let logged_in = tokio::select! {
             logged_in = timeout(login_timeout, self.log_in(admission)) => logged_in.ok()?,
             () = eviction.notified() => return None,
-            // Neither does a silent client, or one whose user is to type a password, keep a server from stopping.
+            // Neither does a silent client, or one that waits for a password to be typed, keep a server from stopping.
             _ = phase.wait_for(|phase| *phase > Phase::Serving) => Err(stopping().into()),
         };
         match logged_in {

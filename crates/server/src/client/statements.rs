@@ -7,7 +7,7 @@ use std::mem;
 
 use namiki_sql::{SqlError, Statement};
 
-/// Changes whose memory is kept from one batch to the next.
+/// Room for changes that is kept from one batch to the next.
 const CHANGES_KEPT: usize = 16;
 
 /// Statements by name. The empty name is that of the unnamed one.

@@ -2,7 +2,7 @@
 //!
 //! One program has all of them, because it takes long to link. Some need real clients (`psql`,
 //! `pgbench`, a Python with psycopg and SQLAlchemy): `cargo xtask clients` provides these, and sets
-//! `NAMIKI_REQUIRE_CLIENTS`. Without it, a test whose client is missing says so and passes.
+//! `NAMIKI_REQUIRE_CLIENTS`. Without it, a test without its client says so and passes.
 //!
 //! | file | contents |
 //! |---|---|

@@ -70,7 +70,7 @@ fn endless_statements_are_cancelled_at_the_end() {
     assert!(before.elapsed() < Duration::from_secs(20));
 }
 
-/// Neither those that say nothing, nor those whose users are to type a password.
+/// Neither silent ones, nor those that wait for a password to be typed.
 #[test]
 fn clients_without_a_login_delay_no_stop() {
     let (_home, mut server) = Running::new();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::context::DdlContext;
-use super::create_table::put_sequence;
+use super::create_table::{COLUMNS_MAX, put_sequence};
 use super::drop::remove_sequence;
 use super::rebuild::{Fill, rebuild};
 use super::row_steps::RowStep;
@@ -144,7 +144,9 @@ impl Alteration {
     /// Gives the stored columns a number, or has all rows written anew if there is none.
     fn add_version(&mut self, context: &DdlContext<'_>) -> SqlResult<()> {
         let storage = self.row.storage;
-        if !context.storage.has_room_for_version(storage)? {
+        // Dropped columns take room in each row.
+        let is_long = self.stored.columns.len() > COLUMNS_MAX;
+        if is_long || !context.storage.has_room_for_version(storage)? {
             self.rewrites = true;
             return Ok(());
         }

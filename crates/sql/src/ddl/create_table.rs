@@ -14,7 +14,7 @@ use crate::sqlstate;
 use crate::types::SqlType;
 
 /// Most columns of a table.
-const COLUMNS_MAX: usize = 1600;
+pub(super) const COLUMNS_MAX: usize = 1600;
 
 /// Whether a table may have so many columns.
 pub(super) fn check_column_count(columns: usize) -> SqlResult<()> {

@@ -42,7 +42,7 @@ pub(super) fn drop_objects(
                 }
             }
             (ObjectKind::Index, Some(Named::Index(table))) => {
-                drop_index(context, table, &name.name)?
+                drop_index(context, table, &name.name)?;
             }
             (ObjectKind::Sequence, Some(Named::Sequence(id))) => drop_sequence(context, id)?,
             (kind, Some(_)) => {

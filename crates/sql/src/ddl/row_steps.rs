@@ -73,7 +73,7 @@ pub(super) fn apply(
         match step {
             RowStep::Add(value) => row.push(value.clone()),
             RowStep::AddEvaluated(scalar, of) => {
-                row.push(of.assign(scalar.constant(environment)?)?)
+                row.push(of.assign(scalar.constant(environment)?)?);
             }
             RowStep::AddNumbers(numbers) => {
                 let of = SqlType::Int8;

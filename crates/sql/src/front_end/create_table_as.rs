@@ -1,12 +1,9 @@
 //! CREATE TABLE AS and SELECT INTO: a table with the columns of a query.
 
-use datafusion::sql::sqlparser::ast::{
-    ColumnDef, CreateTable as CreateTableAst, DataType, Query, SetExpr,
-};
+use datafusion::sql::sqlparser::ast::{CreateTable as CreateTableAst, Query, SetExpr};
 
 use super::ddl::{create_table, qualified};
 use super::insert_statement::cast_columns;
-use super::names::identifier;
 use super::output_columns::{OutputColumn, output_columns, tell_apart};
 use super::planned::Body;
 use super::planner::Planning;
@@ -18,18 +15,17 @@ impl Planning<'_, '_> {
     /// CREATE TABLE AS this query, which was taken out of the tree.
     ///
     /// # Errors
-    /// Those of the query; 42601 if more columns are named than it has.
+    /// Those of the query; 0A000 if columns are named.
     pub(super) fn create_table_as(
         &mut self,
-        mut create: CreateTableAst,
+        create: CreateTableAst,
         query: Query,
     ) -> SqlResult<(Option<Vec<OutputColumn>>, Body)> {
-        let named = std::mem::take(&mut create.columns);
-        let mut table = create_table(create)?;
-        if !table.keys.is_empty() || !table.checks.is_empty() {
-            return Err(SqlError::syntax("CREATE TABLE AS has no constraints"));
+        if !create.columns.is_empty() || !create.constraints.is_empty() {
+            return Err(SqlError::unsupported("CREATE TABLE AS with columns"));
         }
-        self.filled_by(query, &named, &mut table)
+        let mut table = create_table(create)?;
+        self.filled_by(query, &mut table)
     }
 
     /// The query with its INTO, which is taken out.
@@ -57,34 +53,20 @@ impl Planning<'_, '_> {
             keys: Vec::new(),
             checks: Vec::new(),
         };
-        self.filled_by(query, &[], &mut table)
+        self.filled_by(query, &mut table)
     }
 
     fn filled_by(
         &mut self,
         mut query: Query,
-        named: &[ColumnDef],
         table: &mut CreateTable,
     ) -> SqlResult<(Option<Vec<OutputColumn>>, Body)> {
         tell_apart(&mut query);
         let bound = self.bind_query(query.clone())?;
         let columns = output_columns(bound.schema(), Some(&query));
-        if named.len() > columns.len() {
-            return Err(SqlError::syntax("too many column names were specified"));
-        }
-        let mut names = named.iter();
         for column in columns {
-            let name = match names.next() {
-                Some(named) if named.data_type != DataType::Unspecified => {
-                    return Err(SqlError::syntax(
-                        "CREATE TABLE AS names columns without their types",
-                    ));
-                }
-                Some(named) => identifier(&named.name),
-                None => column.name,
-            };
             table.columns.push(ColumnDefinition {
-                name,
+                name: column.name,
                 sql_type: stored_type(column.sql_type)?,
                 not_null: false,
                 default: None,

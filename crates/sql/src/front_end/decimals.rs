@@ -67,6 +67,12 @@ pub(super) fn apply_decimal_rules(expr: Expr, schema: &DFSchema) -> PlanResult<E
     Ok(rewritten.data)
 }
 
+/// The quotient of two decimals. Before the coercion of types, so that it is compared with what has its type.
+pub(super) fn quotient(left: Expr, right: Expr) -> Expr {
+    let call = ScalarFunction::new_udf(Arc::clone(&DIVIDE), vec![left, right]);
+    Expr::ScalarFunction(call)
+}
+
 fn apply(expr: Expr, schema: &DFSchema) -> PlanResult<Transformed<Expr>> {
     let is_decimal = |operand: &Expr| {
         let of = operand.get_type(schema);
@@ -78,8 +84,7 @@ fn apply(expr: Expr, schema: &DFSchema) -> PlanResult<Transformed<Expr>> {
             op: Operator::Divide,
             right,
         }) if is_decimal(&left) && is_decimal(&right) => {
-            let call = ScalarFunction::new_udf(Arc::clone(&DIVIDE), vec![*left, *right]);
-            Ok(Transformed::yes(Expr::ScalarFunction(call)))
+            Ok(Transformed::yes(quotient(*left, *right)))
         }
         Expr::ScalarFunction(mut call) if ["round", "trunc"].contains(&call.func.name()) => {
             // The type of the result depends on it, and is decided on before casts are folded.

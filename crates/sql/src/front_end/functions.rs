@@ -51,7 +51,11 @@ pub(super) fn all(sequences: &Arc<Sequences>) -> Vec<Arc<ScalarUDF>> {
         functions.push(Arc::new(ScalarUDF::from(SequenceFunction {
             name,
             sequences: Arc::clone(sequences),
-            signature: Signature::variadic_any(Volatility::Volatile),
+            signature: if name == "lastval" {
+                Signature::nullary(Volatility::Volatile)
+            } else {
+                Signature::variadic_any(Volatility::Volatile)
+            },
         })));
     }
     functions

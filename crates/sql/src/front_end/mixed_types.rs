@@ -6,18 +6,25 @@ use datafusion::logical_expr::expr::{BinaryExpr, InList};
 use datafusion::logical_expr::{Between, Cast, Expr, ExprSchemable, Operator};
 use datafusion::scalar::ScalarValue;
 
+use super::decimals::quotient;
 use super::float_extremes::ordered_extreme;
 
 /// The expression with casts around operands that need them:
 /// - A decimal beside a floating-point number becomes one, too: DataFusion has it the other way.
 /// - A date and an interval are a timestamp.
 /// - A text literal in arithmetic is a number.
+/// - The quotient of decimals is ours (`decimals.rs`).
 /// - `min` and `max` of floating-point numbers are ours.
 /// - `ceil`, `floor` and `trunc` of a decimal have no digits behind the point.
 pub(super) fn cast_operands(expr: Expr, schema: &DFSchema) -> Expr {
     match expr {
         Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
             let (left, right) = binary(*left, op, *right, schema);
+            if op == Operator::Divide
+                && let Some((left, right)) = decimals_of(&left, &right, schema)
+            {
+                return quotient(left, right);
+            }
             Expr::BinaryExpr(BinaryExpr {
                 left: Box::new(left),
                 op,
@@ -104,6 +111,26 @@ fn binary(left: Expr, op: Operator, right: Expr, schema: &DFSchema) -> (Expr, Ex
         }
         _ => (left, right),
     }
+}
+
+/// Both as decimals, if one is a decimal and the other one a number that can be one.
+fn decimals_of(left: &Expr, right: &Expr, schema: &DFSchema) -> Option<(Expr, Expr)> {
+    let (of_left, of_right) = (left.get_type(schema).ok()?, right.get_type(schema).ok()?);
+    let is_decimal = |of: &DataType| matches!(of, DataType::Decimal128(..));
+    if !is_decimal(&of_left) && !is_decimal(&of_right) {
+        return None;
+    }
+    let as_decimal = |expr: &Expr, of: &DataType| {
+        let digits = match of {
+            DataType::Decimal128(..) => return Some(expr.clone()),
+            DataType::Int16 => 5,
+            DataType::Int32 => 10,
+            DataType::Int64 => 19,
+            _ => return None,
+        };
+        Some(cast(expr.clone(), of, DataType::Decimal128(digits, 0)))
+    };
+    Some((as_decimal(left, &of_left)?, as_decimal(right, &of_right)?))
 }
 
 fn is_text(expr: &Expr) -> bool {

@@ -414,7 +414,10 @@ mod tests {
     fn other_forms_mean_the_same() {
         let text = rewritten("SELECT a FROM t OFFSET 1 FETCH NEXT 2 ROWS ONLY").unwrap();
         assert_eq!(text, "SELECT a FROM t LIMIT 2 OFFSET 1");
-        let text = rewritten("SELECT mod(a, b), every(c) FROM t").unwrap();
-        assert_eq!(text, "SELECT ((a) % (b)), bool_and(c) FROM t");
+        let text = rewritten("SELECT a FROM t WHERE mod(a, b) = 1 AND ~a = 2").unwrap();
+        assert_eq!(
+            text,
+            "SELECT a FROM t WHERE ((a) % (b)) = 1 AND (a # -1) = 2"
+        );
     }
 }

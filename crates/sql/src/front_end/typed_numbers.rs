@@ -22,9 +22,7 @@ pub(super) fn type_number(expr: &mut Expr) {
         },
         _ => None,
     };
-    // The least number is the opposite of one with eight bytes.
-    let is_short = |digits: String| digits.parse::<i32>().is_ok_and(|it| it != i32::MIN);
-    if digits.is_some_and(is_short) {
+    if digits.is_some_and(|digits| digits.parse::<i32>().is_ok()) {
         let number = std::mem::replace(expr, Expr::Value(Value::Null.into()));
         // Written so, it is known as no cast of the statement's (`output_columns.rs`).
         *expr = Expr::Cast {

@@ -102,8 +102,7 @@ fn literal(token: Token, text: &str) -> Option<(LiteralKind, String)> {
 
 fn kind_of(number: &str) -> LiteralKind {
     match number.parse::<i64>() {
-        // The least number of four bytes is the opposite of one with eight.
-        Ok(number) if i32::try_from(number).is_ok_and(|it| it != i32::MIN) => LiteralKind::Int4,
+        Ok(number) if i32::try_from(number).is_ok() => LiteralKind::Int4,
         Ok(_) => LiteralKind::Int8,
         Err(_) => LiteralKind::Numeric,
     }

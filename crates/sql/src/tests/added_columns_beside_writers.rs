@@ -133,7 +133,7 @@ fn columns_are_added_and_dropped_beside_writers() {
                         client.tag(&format!("UPDATE t SET name = 'row {id}' WHERE id = {id}"));
                         added += 1;
                         if added % 5 == 0 {
-                            let id = 1000 * (writer + 1) + added;
+                            let id = 1_000_000 * (writer + 1) + added;
                             client.tag(&format!(
                                 "INSERT INTO t (id, n, name) VALUES ({id}, 0, 'row {id}')"
                             ));

@@ -62,7 +62,7 @@ fn constraints_are_checked_and_named() {
         .unwrap_err();
     assert_eq!(
         (error.sqlstate(), error.constraint()),
-        (sqlstate::CHECK_VIOLATION, Some("t_check"))
+        (sqlstate::CHECK_VIOLATION, Some("t_v_check"))
     );
     let error = client.query("INSERT INTO t (id) VALUES (2)").unwrap_err();
     assert_eq!(

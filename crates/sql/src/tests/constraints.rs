@@ -92,7 +92,7 @@ fn defaults_are_set_and_dropped() {
     client.tag("INSERT INTO t (id) VALUES (2)");
     assert_eq!(
         client.lines("SELECT * FROM t ORDER BY id"),
-        ["1|4|1", "2|-|2"]
+        ["1|4|1", "2|-|3"]
     );
     assert_eq!(
         client.state("ALTER TABLE t ALTER COLUMN a SET NOT NULL"),

@@ -175,7 +175,7 @@ fn tables_are_made_of_queries() {
     client.tag("INSERT INTO u (id) VALUES (1)");
     assert_eq!(
         client.tag(
-            "CREATE TABLE v (one, two) AS SELECT x, 'text' FROM generate_series(1, 20000) AS x"
+            "CREATE TABLE v AS SELECT x AS one, 'text' AS two FROM generate_series(1, 20000) AS x"
         ),
         "SELECT 20000"
     );
