@@ -76,12 +76,6 @@ impl Cancelled {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// Whether it was cancelled.
-    #[cfg(test)]
-    pub(crate) fn is_set(&self) -> bool {
-        self.0.cause.load(Ordering::Acquire) != 0
-    }
-
     /// Goes on only if it was not cancelled.
     ///
     /// # Errors

@@ -116,7 +116,7 @@ mod tests {
     fn the_cache_keeps_its_bytes() {
         let cache = TextCache::new(1000);
         let key = |number: usize, length: usize| TextKey {
-            text: format!("{number:>length$}").into(),
+            text: format!("{number} {}", " ".repeat(length)).into(),
             types: Arc::new([]),
             is_lifted: false,
         };
