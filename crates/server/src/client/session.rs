@@ -23,6 +23,10 @@ use crate::wire::ClientMessage;
 const KEPT_BYTES_MAX: usize = 256 << 10;
 
 /// What remains to be done for a message that was read.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "one for each session, which a box would allocate for each statement"
+)]
 enum Next {
     Nothing,
     Query(String),

@@ -224,7 +224,7 @@ fn bytes_that_sessions_hold_are_limited() {
         }
     }
     // 512 MiB, and what is being received.
-    assert!(kept >= 8 && kept <= 12, "{kept}");
+    assert!((8..=12).contains(&kept), "{kept}");
     assert!(refused >= 4, "{refused}");
     let grown = server.memory_bytes().saturating_sub(before);
     assert!(grown < 1 << 30, "{grown} bytes");
