@@ -9,8 +9,8 @@ mod rows;
 mod sequences;
 
 pub(crate) use relation::{
-    CheckRow, ColumnRow, DefaultRow, Identity, IndexRow, KeyRow, Relation, SequenceRow,
-    StoredColumn, StoredRows, TableRow,
+    COLUMNS_MAX, CheckRow, ColumnRow, DefaultRow, Identity, IndexRow, KeyRow, Relation,
+    SequenceRow, StoredColumn, StoredRows, TableRow,
 };
 pub(crate) use rows::{Catalogue, Named, SEQUENCE_VERSION};
 pub(crate) use sequences::Sequences;

@@ -9,6 +9,9 @@ use crate::error::{SqlError, SqlResult};
 use crate::storage::{FormatColumn, RowFormat};
 use crate::types::SqlType;
 
+/// Most columns of a table.
+pub(crate) const COLUMNS_MAX: usize = 1600;
+
 /// A column.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ColumnRow {

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use super::context::DdlContext;
-use super::create_table::{COLUMNS_MAX, put_sequence};
 use super::drop::remove_sequence;
 use super::rebuild::{Fill, rebuild};
 use super::row_steps::RowStep;
-use crate::catalogue::{DefaultRow, Named, Relation, SequenceRow, StoredRows, TableRow};
+use crate::catalogue::{
+    COLUMNS_MAX, DefaultRow, Named, Relation, SequenceRow, StoredRows, TableRow,
+};
 use crate::error::{SqlError, SqlResult};
 use crate::sqlstate;
 use crate::storage::Reader;
@@ -229,7 +230,7 @@ impl Alteration {
             context.take_name(&row.schema, name, Named::Index(row.id))?;
         }
         for sequence in &self.new_sequences {
-            put_sequence(context, sequence)?;
+            context.put_sequence(sequence)?;
         }
         let given = self.steps.iter().filter_map(|step| match step {
             RowStep::AddNumbers(numbers) => Some((numbers.sequence.id, numbers.next)),

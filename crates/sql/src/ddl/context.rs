@@ -6,7 +6,7 @@ use namiki::{Database, Session, Transaction};
 use namiki_data::columns::Schema;
 
 use super::Effects;
-use crate::catalogue::{Catalogue, Named, Relation, TableRow};
+use crate::catalogue::{Catalogue, Named, Relation, SequenceRow, TableRow};
 use crate::ddl_command::QualifiedName;
 use crate::error::{Notice, SqlError, SqlResult};
 use crate::front_end::{FrontEnd, SessionInfo};
@@ -148,6 +148,14 @@ impl DdlContext<'_> {
         let catalogue = Arc::clone(self.catalogue);
         self.effects.versions.push((row.id, Some(version)));
         self.statement(|tx| catalogue.put_relation(tx, row, version))
+    }
+
+    /// Writes a sequence and its name.
+    pub(super) fn put_sequence(&mut self, row: &SequenceRow) -> SqlResult<()> {
+        self.take_name(&row.schema, &row.name, Named::Sequence(row.id))?;
+        let catalogue = Arc::clone(self.catalogue);
+        self.effects.own_sequences.insert(row.id, None);
+        self.statement(|tx| catalogue.put_sequence(tx, row))
     }
 
     /// Gives a name to an object.

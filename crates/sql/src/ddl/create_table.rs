@@ -5,16 +5,15 @@ use std::sync::Arc;
 use super::constraints::{define_check, define_key};
 use super::context::{DdlContext, exists};
 use super::object_names::free_relation_name;
-use crate::catalogue::{ColumnRow, DefaultRow, Named, PUBLIC, Relation, SequenceRow, TableRow};
+use crate::catalogue::{
+    COLUMNS_MAX, ColumnRow, DefaultRow, Named, PUBLIC, Relation, SequenceRow, TableRow,
+};
 use crate::ddl_command::{
     ColumnDefinition, CreateTable, DefaultDefinition, QualifiedName, SequenceDefinition,
 };
 use crate::error::{Notice, SqlError, SqlResult};
 use crate::sqlstate;
 use crate::types::SqlType;
-
-/// Most columns of a table.
-pub(super) const COLUMNS_MAX: usize = 1600;
 
 /// Whether a table may have so many columns.
 pub(super) fn check_column_count(columns: usize) -> SqlResult<()> {
@@ -78,7 +77,7 @@ pub(super) fn create_table(context: &mut DdlContext<'_>, create: CreateTable) ->
         context.take_name(&row.schema, &index.name, Named::Index(row.id))?;
     }
     for sequence in &sequences {
-        put_sequence(context, sequence)?;
+        context.put_sequence(sequence)?;
     }
     context.put(row, version)
 }
@@ -95,7 +94,7 @@ pub(super) fn create_sequence(
         return already(context, name, if_not_exists);
     }
     let row = sequence_row(context.id()?, name, definition, SqlType::Int8, None)?;
-    put_sequence(context, &row)
+    context.put_sequence(&row)
 }
 
 fn check_schema(name: &QualifiedName) -> SqlResult<()> {
@@ -195,12 +194,4 @@ fn sequence_row(
         cycle: definition.cycle,
         owner,
     })
-}
-
-/// Writes a sequence and its name.
-pub(super) fn put_sequence(context: &mut DdlContext<'_>, row: &SequenceRow) -> SqlResult<()> {
-    context.take_name(&row.schema, &row.name, Named::Sequence(row.id))?;
-    let catalogue = Arc::clone(context.catalogue);
-    context.effects.own_sequences.insert(row.id, None);
-    context.statement(|tx| catalogue.put_sequence(tx, row))
 }

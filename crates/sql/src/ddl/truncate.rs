@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use super::context::DdlContext;
-use super::create_table::put_sequence;
 use super::drop::remove_sequence;
 use crate::catalogue::{DefaultRow, Relation, TableRow};
 use crate::ddl_command::QualifiedName;
@@ -53,7 +52,7 @@ fn restart(context: &mut DdlContext<'_>, row: &mut TableRow) -> SqlResult<()> {
         };
         sequence.id = context.id()?;
         remove_sequence(context, old, &sequence.schema, &sequence.name)?;
-        put_sequence(context, &sequence)?;
+        context.put_sequence(&sequence)?;
         column.default = Some(DefaultRow::Sequence(sequence.id));
     }
     Ok(())
