@@ -128,7 +128,8 @@ mod tests {
         assert!(cache.get(&key(1, BYTES_MAX)).is_none());
         assert!(cache.get(&key(19, length)).is_some());
         let kept = (0..20).filter(|number| cache.get(&key(*number, length)).is_some());
-        assert_eq!(kept.count(), 10);
+        // Ten are a little too long.
+        assert_eq!(kept.count(), 9);
         assert!(cache.entries.lock().bytes <= BYTES_MAX);
     }
 }
