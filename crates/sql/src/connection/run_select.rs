@@ -137,6 +137,7 @@ impl Connection {
         let view = cancelled.unless(shared.views.open()).await??;
         Self::check_versions(&shared, &mut Reader::View(&view), &planned.tables)?;
         let settings = RunSettings {
+            user: self.info.user.clone(),
             handle: ReadHandle::View(view),
             environment,
             cancelled: cancelled.clone(),
@@ -172,12 +173,13 @@ impl Connection {
         let (plan, planned) = (plan.clone(), Arc::clone(planned));
         let (statement, rows_max) = (cancelled.clone(), shared.options.scan_rows_max);
         let bytes_max = shared.options.result_bytes_max;
-        let for_task = Arc::clone(&shared);
+        let (for_task, user) = (Arc::clone(&shared), self.info.user.clone());
         self.lend_session(cancelled, |handle| async move {
             let task = shared.pool().spawn(async move {
                 let _permit = permit;
                 handle.with(|reader| Self::check_versions(&for_task, reader, &planned.tables))?;
                 let settings = RunSettings {
+                    user,
                     handle,
                     environment,
                     cancelled: statement,

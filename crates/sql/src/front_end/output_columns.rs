@@ -104,9 +104,14 @@ pub(super) fn keep_name(item: &mut SelectItem, at: usize, name: &str) {
     if let SelectItem::UnnamedExpr(expr) = item {
         *item = SelectItem::ExprWithAlias {
             expr: expr.clone(),
-            alias: Ident::with_quote('"', format!("{HIDDEN}{at}{HIDDEN}{name}")),
+            alias: hidden_name(at, name),
         };
     }
+}
+
+/// An alias that no other column has, and that is shown as this name.
+pub(super) fn hidden_name(at: usize, name: &str) -> Ident {
+    Ident::with_quote('"', format!("{HIDDEN}{at}{HIDDEN}{name}"))
 }
 
 /// The same for the parts of a query within a statement: a function's column has its name, where one column has it.

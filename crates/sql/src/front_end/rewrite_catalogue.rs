@@ -16,7 +16,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use super::names::{identifier, table_name};
-use super::output_columns::name_of;
+use super::output_columns::{hidden_name, name_of};
 use super::system_tables::{find, is_always_empty};
 
 /// Rewrites a statement that reads tables of the catalogue; others stay as they are.
@@ -162,12 +162,18 @@ fn null() -> Expr {
 
 /// The same columns, all null, and a condition that is never true.
 fn make_empty(select: &mut Select) {
+    let mut names = std::collections::HashSet::new();
     for (at, item) in select.projection.iter_mut().enumerate() {
         let alias = match item {
             SelectItem::ExprWithAlias { alias, .. } => alias.clone(),
             SelectItem::UnnamedExpr(expr) => {
                 let name = name_of(expr).filter(|name| name != "?column?");
-                Ident::with_quote('"', name.unwrap_or_else(|| format!("?column?{at}")))
+                let name = name.unwrap_or_else(|| format!("?column?{at}"));
+                if names.insert(name.clone()) {
+                    Ident::with_quote('"', name)
+                } else {
+                    hidden_name(at, &name)
+                }
             }
             _ => continue,
         };

@@ -31,6 +31,8 @@ use crate::types::{SqlType, TimeZone};
 /// What a run reads from, and what its expressions may use.
 #[derive(Clone, Debug)]
 pub(crate) struct RunSettings {
+    /// The role of the session.
+    pub(crate) user: String,
     pub(crate) handle: ReadHandle,
     pub(crate) environment: Environment,
     pub(crate) cancelled: Cancelled,
@@ -85,6 +87,7 @@ impl FrontEnd {
             rows_max: settings.rows_max,
             catalogue: Arc::clone(&self.catalogue),
             row_counts: Arc::clone(&self.row_counts),
+            user: settings.user,
         }));
         let planner = Arc::clone(state.query_planner());
         let physical = planner

@@ -22,6 +22,8 @@ pub(super) struct RunContext {
     /// Where tables of the catalogue find their rows.
     pub(super) catalogue: Arc<Catalogue>,
     pub(super) row_counts: Arc<RowCounts>,
+    /// The role of the session.
+    pub(super) user: String,
 }
 
 /// The reader of a run.

@@ -573,8 +573,8 @@ const ROLES: SystemColumns = &[
     ("rolbypassrls", Bool),
 ];
 
-fn roles(_: &RunContext) -> SqlResult<Rows> {
-    let mut row = vec![number(OWNER), text("namiki")];
+fn roles(context: &RunContext) -> SqlResult<Rows> {
+    let mut row = vec![number(OWNER), text(context.user.as_str())];
     row.extend([true, true, false, false, true, false].map(flag));
     row.extend([number(-1), Datum::Null, flag(false)]);
     Ok(vec![row])

@@ -32,6 +32,7 @@ fn order(fixture: &Fixture, client: &mut Client, text: &str) -> Vec<String> {
         panic!("{text}");
     };
     let settings = RunSettings {
+        user: "me".to_owned(),
         handle,
         environment: Environment {
             parameters: Arc::new([]),
