@@ -427,7 +427,7 @@ fn hostile_images_in_a_manifest_are_damage() {
         ("\"file\": 2,", "\"file\": 1,"),
         ("\"next_file\": 4", "\"next_file\": 1"),
         ("\"name\": \"parts\"", "\"name\": \"\""),
-        ("\"type\": \"u64\"", "\"type\": \"f64\""),
+        ("\"type\": \"u64\"", "\"type\": \"f63\""),
         ("\"scale\": 2", "\"scale\": 200"),
         ("\"number\"\n", "\"nothing\"\n"),
         ("\"rows\": 300", "\"rows\": 18446744073709551615"),

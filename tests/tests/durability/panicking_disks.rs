@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -235,6 +236,8 @@ fn a_panic_in_a_lock_waiters_flush_frees_its_locks() {
         let ticket = ended.unwrap().1;
         plan_panics(&disk, Step::Write, 0);
         let locked = AtomicBool::new(false);
+        // Not on the stream of the group, which a session would flush before it waits.
+        let second = Mutex::new(db.session_on(WorkerId(1)).unwrap());
         on_threads(2, |thread| match thread {
             0 => {
                 let mut session = db.session_on(WorkerId(1)).unwrap();
@@ -250,8 +253,7 @@ fn a_panic_in_a_lock_waiters_flush_frees_its_locks() {
             }
             _ => {
                 wait_for(&locked);
-                // Not on the stream of the group, which the session would flush before it waits.
-                let mut session = db.session_on(WorkerId(1)).unwrap();
+                let mut session = second.lock().unwrap();
                 match session.transact(|tx| tx.get(&table, &1)) {
                     // It waited long enough that the other transaction yielded to it and waited
                     // again.
@@ -266,7 +268,7 @@ fn a_panic_in_a_lock_waiters_flush_frees_its_locks() {
             "{spec}: {unknown:?}"
         );
         assert!(!first.is_acknowledged(&ticket));
-        drop((first, table));
+        drop((first, second, table));
         shown_afterwards(db, &disk, |db, spec| {
             let table = numbers(db);
             let found = db.transact(|tx| tx.scan(&table, ..)).unwrap();
