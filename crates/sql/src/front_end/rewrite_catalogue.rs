@@ -12,7 +12,7 @@ use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
     Array, BinaryOperator, CaseWhen, Expr, Function, FunctionArg, FunctionArgExpr,
     FunctionArguments, Ident, Query, Select, SelectItem, SetExpr, Statement, TableFactor,
-    TableWithJoins, Value, VisitMut, VisitorMut, visit_expressions,
+    TableWithJoins, Value, Visit, VisitMut, Visitor, VisitorMut,
 };
 
 use super::names::{identifier, table_name};
@@ -129,25 +129,50 @@ fn item_of(item: &SelectItem) -> Option<&Expr> {
     }
 }
 
+/// Whether an expression has an aggregate of its own query, not of a subquery.
 fn has_aggregate(expr: &Expr) -> bool {
-    let names = [
-        "count",
-        "sum",
-        "min",
-        "max",
-        "avg",
-        "array_agg",
-        "string_agg",
-        "bool_or",
-        "bool_and",
-    ];
-    let found = visit_expressions(expr, |part| match part {
-        Expr::Function(function) if names.contains(&function_name(function).as_str()) => {
-            ControlFlow::Break(())
+    expr.visit(&mut AggregateFinder { depth: 0 }).is_break()
+}
+
+struct AggregateFinder {
+    /// How many subqueries are open.
+    depth: usize,
+}
+
+impl Visitor for AggregateFinder {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
+        self.depth += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
+        self.depth -= 1;
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+        const NAMES: [&str; 9] = [
+            "count",
+            "sum",
+            "min",
+            "max",
+            "avg",
+            "array_agg",
+            "string_agg",
+            "bool_or",
+            "bool_and",
+        ];
+        match expr {
+            Expr::Function(function)
+                if self.depth == 0 && NAMES.contains(&function_name(function).as_str()) =>
+            {
+                ControlFlow::Break(())
+            }
+            _ => ControlFlow::Continue(()),
         }
-        _ => ControlFlow::Continue(()),
-    });
-    found.is_break()
+    }
 }
 
 fn function_name(function: &Function) -> String {

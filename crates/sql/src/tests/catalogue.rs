@@ -64,6 +64,17 @@ fn tables_that_never_have_rows_are_read_in_any_form() {
         "SELECT pubname, NULL, NULL FROM pg_catalog.pg_publication p JOIN pg_catalog.pg_publication_namespace pn ON \
          p.oid = pn.pnpubid UNION SELECT pubname, NULL, NULL FROM pg_catalog.pg_publication p WHERE p.puballtables \
          ORDER BY 1",
+        "SELECT pol.polname, pg_catalog.pg_get_expr(pol.polqual, pol.polrelid), pg_catalog.pg_get_expr(pol.polwithcheck, \
+         pol.polrelid), CASE pol.polcmd WHEN 'r' THEN 'SELECT' WHEN 'a' THEN 'INSERT' END AS cmd FROM \
+         pg_catalog.pg_policy pol WHERE pol.polrelid = '16461' ORDER BY 1",
+        "SELECT pubname, NULL, NULL FROM pg_catalog.pg_publication p JOIN pg_catalog.pg_publication_namespace pn ON \
+         p.oid = pn.pnpubid JOIN pg_catalog.pg_class pc ON pc.relnamespace = pn.pnnspid WHERE pc.oid ='16461' UNION \
+         SELECT pubname, pg_get_expr(pr.prqual, c.oid), (CASE WHEN pr.prattrs IS NOT NULL THEN (SELECT \
+         string_agg(attname, ', ') FROM pg_catalog.generate_series(0, pg_catalog.array_upper(pr.prattrs::pg_catalog.int2[], \
+         1)) s, pg_catalog.pg_attribute WHERE attrelid = pr.prrelid AND attnum = prattrs[s]) ELSE NULL END) FROM \
+         pg_catalog.pg_publication p JOIN pg_catalog.pg_publication_rel pr ON p.oid = pr.prpubid JOIN pg_catalog.pg_class \
+         c ON c.oid = pr.prrelid WHERE pr.prrelid = '16461' UNION SELECT pubname, NULL, NULL FROM \
+         pg_catalog.pg_publication p WHERE p.puballtables ORDER BY 1",
         "SELECT c.oid::pg_catalog.regclass FROM pg_catalog.pg_class c, pg_catalog.pg_inherits i WHERE c.oid = \
          i.inhparent AND i.inhrelid = '16461' ORDER BY inhseqno",
     ] {
