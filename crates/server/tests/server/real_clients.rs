@@ -144,7 +144,10 @@ fn psql_creates_inserts_and_joins() {
             ],
         ),
     ] {
-        let said = psql(&server, &program, &[command]);
+        // With what psql prints below a table.
+        let mut described = server.command(&program);
+        described.args(["-X", "-A", "-v", "ON_ERROR_STOP=1", "-c", command]);
+        let said = run(&mut described);
         for word in words {
             assert!(said.contains(word), "{command}, {word}: {said}");
         }

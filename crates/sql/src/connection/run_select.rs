@@ -57,7 +57,9 @@ impl Connection {
             }
             _ => {}
         }
-        if is_alone {
+        // The catalogue is read as it is now, also in a block, unless the block has changed it.
+        let is_of_catalogue = planned.tables.is_empty() && self.effects.is_empty();
+        if is_alone || is_of_catalogue {
             return self
                 .select_from_view(planned, plan, environment, cancelled)
                 .await;
