@@ -225,6 +225,6 @@ mod tests {
 
     #[test]
     fn a_new_package_needs_a_layer() {
-        assert!(findings("namiki-sql", "")[0].contains("`namiki-sql` has no layer"));
+        assert!(findings("namiki-other", "")[0].contains("`namiki-other` has no layer"));
     }
 }
