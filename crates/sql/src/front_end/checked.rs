@@ -13,8 +13,6 @@ use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRewriter};
 use datafusion::common::{DFSchema, Result as PlanResult};
 use datafusion::config::ConfigOptions;
 use datafusion::logical_expr::expr::{BinaryExpr, InList, ScalarFunction};
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
-use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
     Between, Cast, ColumnarValue, Expr, ExprSchemable, LogicalPlan, Operator, ScalarFunctionArgs,
     ScalarUDF, ScalarUDFImpl, Signature, Volatility,
@@ -26,6 +24,7 @@ use super::arrow_values::{arrow_type, datum_at, field_type, scalar_value, sql_ty
 use super::decimals::apply_decimal_rules;
 use super::errors::{external, sql_error};
 use super::expression_parts::like_arguments;
+use super::plan_expressions::rewrite_expressions;
 use super::sql_casts;
 use crate::error::SqlResult;
 use crate::program::ArithmeticOperator;
@@ -37,24 +36,7 @@ pub(super) struct CheckedArithmetic;
 
 impl AnalyzerRule for CheckedArithmetic {
     fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> PlanResult<LogicalPlan> {
-        let rewritten = plan.transform_up_with_subqueries(|plan| {
-            let mut schema = merge_schema(&plan.inputs());
-            if let LogicalPlan::TableScan(scan) = &plan {
-                let source = DFSchema::try_from_qualified_schema(
-                    scan.table_name.clone(),
-                    &scan.source.schema(),
-                )?;
-                schema.merge(&source);
-            }
-            let names = NamePreserver::new(&plan);
-            plan.map_expressions(|expr| {
-                let name = names.save(&expr);
-                let rewritten = expr.rewrite(&mut Rewriter { schema: &schema })?;
-                Ok(rewritten.update_data(|expr| name.restore(expr)))
-            })?
-            .map_data(LogicalPlan::recompute_schema)
-        })?;
-        Ok(rewritten.data)
+        rewrite_expressions(plan, |expr, schema| expr.rewrite(&mut Rewriter { schema }))
     }
 
     fn name(&self) -> &str {

@@ -11,8 +11,6 @@ use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, Result as PlanResult};
 use datafusion::config::ConfigOptions;
 use datafusion::logical_expr::expr::{BinaryExpr, ScalarFunction};
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
-use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ExprSchemable, LogicalPlan, Operator, ScalarFunctionArgs, ScalarUDF,
     ScalarUDFImpl, Signature, Volatility,
@@ -22,6 +20,7 @@ use datafusion::scalar::ScalarValue;
 
 use super::errors::external;
 use super::expression_parts::like_arguments;
+use super::plan_expressions::rewrite_expressions;
 use crate::error::{SqlError, SqlResult};
 use crate::sqlstate;
 use crate::types::{POWERS_OF_TEN, SqlType};
@@ -38,22 +37,9 @@ pub(super) struct DecimalRules;
 
 impl AnalyzerRule for DecimalRules {
     fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> PlanResult<LogicalPlan> {
-        let rewritten = plan.transform_up_with_subqueries(|plan| {
-            let mut schema = merge_schema(&plan.inputs());
-            if let LogicalPlan::TableScan(scan) = &plan {
-                let name = scan.table_name.clone();
-                let source = DFSchema::try_from_qualified_schema(name, &scan.source.schema())?;
-                schema.merge(&source);
-            }
-            let names = NamePreserver::new(&plan);
-            plan.map_expressions(|expr| {
-                let name = names.save(&expr);
-                let rewritten = expr.transform_up(|part| apply(part, &schema))?;
-                Ok(rewritten.update_data(|expr| name.restore(expr)))
-            })?
-            .map_data(LogicalPlan::recompute_schema)
-        })?;
-        Ok(rewritten.data)
+        rewrite_expressions(plan, |expr, schema| {
+            expr.transform_up(|part| apply(part, schema))
+        })
     }
 
     fn name(&self) -> &str {

@@ -34,6 +34,7 @@ mod output_columns;
 mod parameter_types;
 mod parse;
 mod paths;
+mod plan_expressions;
 mod planned;
 mod planner;
 mod prepare;
