@@ -70,7 +70,7 @@ impl Shared {
         self.remove_later([effects.obsolete, effects.given_up].concat());
     }
 
-    /// The same, for a commit that nobody waits for any more. If it does not become durable, the next opening finds out
+    /// The same, for a commit whose client has gone. If it does not become durable, the next opening finds out
     /// what is named.
     pub(crate) fn committed_once_durable(self: &Arc<Self>, ticket: Ticket, effects: Effects) {
         let shared = Arc::clone(self);

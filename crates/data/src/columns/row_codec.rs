@@ -6,8 +6,8 @@
 //! ```
 //!
 //! The two low bits of the header are the width of the ends (0: one byte, 1: two, 2: four). The six
-//! others are the number of the schema version that the row was written under: whoever keeps several
-//! sets it ([`set_version`]), and finds the schema by it; they are zero otherwise. An end counts from the first variable byte. A column without a value has its
+//! others are the number of the schema version that the row was written under: a user of several
+//! schemas sets it ([`set_version`]), and finds the schema by it; they are zero otherwise. An end counts from the first variable byte. A column without a value has its
 //! null bit set, and zeros or no bytes. So the schema and at most two ends locate a column,
 //! whatever the others contain. Columns of the key are not repeated here: [`column`](fn@column)
 //! reads them from the key.

@@ -69,7 +69,7 @@ pub(crate) struct Admission {
 }
 
 impl Admission {
-    /// What says that the connection is evicted.
+    /// Tells the connection that it is evicted.
     pub(crate) fn eviction(&self) -> Arc<Notify> {
         Arc::clone(&self.eviction)
     }

@@ -149,7 +149,7 @@ impl Batch {
     pub(super) fn close(&mut self, target: Target<'_>) {
         match target {
             Target::Statement(name) => self.statements.close(name),
-            // It is no error if there is none.
+            // There may be none.
             Target::Portal(name) => drop(self.take_portal(name)),
         }
         self.charge.set_held(self.held_bytes());

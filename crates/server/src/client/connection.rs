@@ -115,7 +115,7 @@ impl Connection {
     /// If the client has closed the connection, it has failed, the server stops, or the sessions
     /// have too many bytes of unfinished requests.
     pub(super) async fn read(&mut self) -> Result<(), End> {
-        // What was released is free for others, however long the client is silent.
+        // Other clients may use the released bytes while this one is silent.
         self.batch.charge.set_buffered(self.input.len());
         let bytes = poll_fn(|context| self.poll_read(context)).await?;
         let counters = self.batch.context.counters();

@@ -22,7 +22,7 @@ use crate::wire::ClientMessage;
 /// Bytes of a batch's messages that are kept for its repetition.
 const KEPT_BYTES_MAX: usize = 256 << 10;
 
-/// What remains to be done for a message that was read.
+/// The next step for a message.
 #[expect(
     clippy::large_enum_variant,
     reason = "one for each session, which a box would allocate for each statement"

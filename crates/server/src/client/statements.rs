@@ -47,7 +47,7 @@ impl Statements {
     /// The statement of this name.
     ///
     /// # Errors
-    /// 26000, if there is none.
+    /// 26000 for an unknown name.
     pub(super) fn get(&self, name: &str) -> Result<&Statement, SqlError> {
         if name.is_empty() {
             let unnamed = self.unnamed.as_ref();

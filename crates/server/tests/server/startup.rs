@@ -54,11 +54,7 @@ fn unknown_roles_and_databases_are_named() {
     let (_home, server) = Running::new();
     let role = server.role.as_str();
     for (parameters, sqlstate, named) in [
-        (
-            &[("user", "nobody-like-this")][..],
-            "28000",
-            "nobody-like-this",
-        ),
+        (&[("user", "no-such-role")][..], "28000", "no-such-role"),
         (&[("user", role), ("database", "other")], "3D000", "other"),
         (&[("database", "namiki")], "28000", "user name"),
         (
@@ -84,7 +80,7 @@ fn unknown_roles_and_databases_are_named() {
 fn wrong_proofs_are_refused_alike() {
     let (_home, server) = Running::new();
     let mut salts = Vec::new();
-    for role in [server.role.as_str(), "nobody-like-this", "nobody-like-this"] {
+    for role in [server.role.as_str(), "no-such-role", "no-such-role"] {
         let mut client = RawClient::silent_tcp(&server);
         client.send(&crate::messages::startup(0, &[("user", role)]));
         assert_eq!(client.message().unwrap().kind, b'R');

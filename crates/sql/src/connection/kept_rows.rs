@@ -70,7 +70,7 @@ impl RowSink for KeptRows {
     }
 
     fn rewind(&mut self, mark: usize) -> bool {
-        // The one who keeps rows begins anew.
+        // The rows are those of an attempt that is repeated.
         if mark == 0 {
             self.clear();
         }

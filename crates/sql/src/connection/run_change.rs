@@ -1,4 +1,4 @@
-//! INSERT, UPDATE and DELETE: on the calling thread, or, of many rows, where nobody else waits.
+//! INSERT, UPDATE and DELETE: on the calling thread, or, of many rows, on the second pool.
 
 use std::sync::Arc;
 

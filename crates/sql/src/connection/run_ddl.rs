@@ -66,7 +66,7 @@ impl Connection {
 }
 
 /// The transaction that a command runs in, away from its connection. If the connection does not take it back, since its
-/// client has gone or the command has panicked, nobody commits it: it is rolled back, and what it has made is undone.
+/// client has gone or the command has panicked, it is not committed: it is rolled back, and what it has made is undone.
 struct Lent {
     shared: Arc<Shared>,
     session: Option<Box<Session>>,

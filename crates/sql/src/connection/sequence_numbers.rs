@@ -6,8 +6,8 @@ use super::{Connection, shared};
 use crate::error::SqlResult;
 
 impl Connection {
-    /// Reserves numbers, of a sequence that the running transaction has made through that transaction: nobody else knows
-    /// the sequence. `again`: how often the statement has needed some.
+    /// Reserves numbers, of a sequence that the running transaction has made through that transaction: no other
+    /// transaction sees the sequence. `again`: how often the statement has needed some.
     ///
     /// # Errors
     /// Those of [`Sequences::refill`](crate::catalogue::Sequences::refill).

@@ -204,7 +204,7 @@ impl SqlType {
         matches!(self, Self::Int2 | Self::Int4 | Self::Int8 | Self::Oid)
     }
 
-    /// Whether zeros at the end of the fraction are not shown: nobody has asked for the scale. Of a `numeric` without
+    /// Whether zeros at the end of the fraction are not shown: no scale was declared. Of a `numeric` without
     /// precision, and of what is calculated with one.
     pub(crate) fn hides_zeros(self) -> bool {
         matches!(self, Self::Numeric { precision: NUMERIC_PRECISION, scale } if scale >= NUMERIC_SCALE)

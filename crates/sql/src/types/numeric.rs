@@ -43,7 +43,7 @@ pub(crate) fn without_zeros(mut unscaled: i128, mut scale: u8) -> (i128, u8) {
 }
 
 /// The digits of a number that a client sends for this type. A declared scale rounds; without one, digits that do not fit
-/// are refused, since nobody has asked to lose them.
+/// are refused, since no scale says that they may be lost.
 ///
 /// # Errors
 /// 22003 if it does not fit.
