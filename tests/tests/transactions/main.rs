@@ -14,6 +14,7 @@ mod indexes;
 mod integrity_constraints;
 mod late_changes;
 mod logged_reads;
+mod lone_transactions;
 mod nested_transactions;
 mod refused_changes;
 mod statement_ends;

@@ -303,7 +303,9 @@ impl Database {
     /// # Errors
     /// As [`Database::session`].
     pub fn begin(&self) -> Result<Transaction, Error> {
-        self.transaction_on(self.shared.next_worker())
+        let mut transaction = self.transaction_on(self.shared.next_worker())?;
+        transaction.hold();
+        Ok(transaction)
     }
 
     fn transaction_on(&self, worker: WorkerId) -> Result<Transaction, Error> {

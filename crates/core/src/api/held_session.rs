@@ -49,7 +49,9 @@ use crate::txn::Transaction;
 impl Session {
     /// Begins a transaction, which [`Session::commit`] or [`Session::rollback`] ends. One that is
     /// running is rolled back. If the transaction before ended in a conflict, this one is a retry
-    /// of it: it keeps the number of conflicts in a row, and its wait age.
+    /// of it: it keeps the number of conflicts in a row, and its wait age. Until it ends, the
+    /// database does not remove deleted keys in the background, so that the transaction meets no
+    /// conflict if no other one commits.
     ///
     /// # Errors
     /// [`Error::Closed`], [`Error::Forked`], [`Error::LogFailed`]; [`Error::NestedTransaction`].
@@ -59,6 +61,7 @@ impl Session {
         self.count_attempt();
         let transaction = self.transaction_mut();
         transaction.restart()?;
+        transaction.hold();
         transaction.inject_faults::<NoFaults>();
         transaction.retry_state().run_in_task(true);
         self.held.is_running = true;

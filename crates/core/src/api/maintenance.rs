@@ -13,9 +13,6 @@ use crate::error::Error;
 use crate::recovery::LoadingProgress;
 use crate::settings::absolute_path::absolute_path;
 
-/// The number of deleted keys that are taken out between two checks for remaining ones.
-const REMOVED_AT_ONCE: usize = 1024;
-
 impl Database {
     /// Takes a checkpoint now: writes what has changed in the tables in memory since the last one,
     /// and frees the log before it. The database does so by itself when the log has become long,
@@ -162,8 +159,10 @@ impl Database {
     }
 
     /// Takes deleted keys out of the indexes now, so that their memory can be reused; returns how
-    /// many remain: those that a view may still see, or that are locked. The database does so by
-    /// itself, with the next transactions or a moment later.
+    /// many remain: those that a view may still see, or that are locked; and all of them while a
+    /// transaction is held ([`Session::begin`](crate::Session::begin),
+    /// [`Database::begin`](crate::Database::begin)). The database does so by itself, with the next
+    /// transactions or a moment later.
     ///
     /// # Errors
     /// As [`Database::view`](crate::Database::view).
@@ -173,7 +172,7 @@ impl Database {
         if engine.removed_keys.waiting(Taken::All) > 0 {
             // Closes the current epoch, and waits until it is durable.
             drop(OpenView::open::<NoFaults>(engine, false)?);
-            while engine.take_out_removed(REMOVED_AT_ONCE, Taken::All) > 0 {}
+            engine.take_out_in_background(|| false);
         }
         Ok(engine.removed_keys.waiting(Taken::All))
     }

@@ -40,9 +40,6 @@ const SHORT_PART: u64 = 16;
 /// The longest wait of a commit because the log has no room.
 const SLOWED_MS_MAX: u32 = 128;
 
-/// How many deleted keys are taken out of the indexes between two checks whether to continue.
-const REMOVED_AT_ONCE: usize = 256;
-
 /// The state that the thread shares with the database. It keeps the tables in memory, but does not
 /// keep the database open.
 pub(super) struct Work {
@@ -275,14 +272,14 @@ impl Work {
     /// many are left.
     pub(super) fn take_out_removed(&self, waiting_before: usize) -> usize {
         let engine = &self.parts.engine;
-        let take_out_all =
-            || while engine.take_out_removed(REMOVED_AT_ONCE, Taken::All) > 0 && !self.is_over() {};
+        let take_out_all = || engine.take_out_in_background(|| self.is_over());
         let waiting = || engine.removed_keys.waiting(Taken::All);
         if waiting() == 0 {
             return 0;
         }
-        take_out_all();
-        if waiting() > 0 && waiting() == waiting_before && engine.views.oldest_epoch().is_none() {
+        let is_paused = take_out_all();
+        let is_stuck = !is_paused && waiting() == waiting_before;
+        if is_stuck && waiting() > 0 && engine.views.oldest_epoch().is_none() {
             // A view closes the current epoch, and waits until it is durable. If it cannot, they stay.
             drop(OpenView::open::<NoFaults>(engine, false));
             take_out_all();

@@ -17,6 +17,7 @@ use crate::commit::epoch::Epochs;
 use crate::commit::late_changes::{ChangeRefused, LateError};
 use crate::commit::latency::Latencies;
 use crate::commit::live_operations::LiveOperations;
+use crate::commit::removal_pause::RemovalPauses;
 use crate::commit::removed_keys::RemovedKeys;
 use crate::commit::room_requests::RoomRequests;
 use crate::commit::views::Views;
@@ -204,6 +205,8 @@ pub(crate) struct Engine {
     pub(crate) views: Views,
     /// The deleted keys that are to be taken out of the indexes.
     pub(crate) removed_keys: RemovedKeys,
+    /// Held transactions, while which they are not taken out in the background.
+    pub(crate) removal_pauses: RemovalPauses,
     /// Where operations are logged: the transactions that have logged some.
     pub(crate) live_operations: LiveOperations,
     pub(crate) task_timer: TaskTimer,
@@ -251,6 +254,7 @@ impl Engine {
             drops: Drops::new(),
             views: Views::new(view_bytes_max),
             removed_keys: RemovedKeys::new(),
+            removal_pauses: RemovalPauses::new(),
             live_operations: LiveOperations::default(),
             task_timer: TaskTimer::default(),
             latencies: Latencies::new(),

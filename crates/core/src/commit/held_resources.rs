@@ -32,10 +32,10 @@ use crate::wal_format::aries_operation::OperationLog;
 
 /// Keys are taken out of the indexes in batches of this size: a scan that has read their leaf meets
 /// one conflict for all.
-const REMOVED_BATCH: usize = 64;
+pub(super) const REMOVED_BATCH: usize = 64;
 /// The most keys that one commit takes out. If this number waits, transactions that fail take some
 /// out, too.
-const MANY_REMOVED: usize = 1024;
+pub(super) const MANY_REMOVED: usize = 1024;
 
 /// The resources of a transaction, and of its retries.
 pub(crate) struct TxnResources {
@@ -60,6 +60,8 @@ pub(crate) struct HeldResources {
     pub(crate) retry: RetryState,
     /// The records that it has made for new keys.
     pub(crate) new_records: NewRecords,
+    /// The removal of deleted keys in the background is paused for it.
+    pub(crate) pauses_removal: bool,
 }
 
 impl TxnResources {
@@ -103,6 +105,23 @@ impl TxnResources {
         if !self.held.new_records.is_empty() {
             self.leave_new_records();
         }
+        if self.held.pauses_removal {
+            self.end_pause();
+        }
+    }
+
+    /// Pauses the removal of deleted keys in the background until the transaction ends: it is held,
+    /// and has begun just now.
+    pub(crate) fn pause_removal(&mut self) {
+        debug_assert!(!self.held.pauses_removal, "the one before has ended");
+        self.engine.removal_pauses.begin();
+        self.held.pauses_removal = true;
+    }
+
+    #[cold]
+    fn end_pause(&mut self) {
+        self.held.pauses_removal = false;
+        self.engine.removal_pauses.end();
     }
 
     /// The transaction has not committed: the records that it has made stay without a version, unless others give them one.

@@ -10,6 +10,7 @@ pub(crate) mod late_changes;
 pub(crate) mod latency;
 pub(crate) mod live_operations;
 mod removal;
+pub(crate) mod removal_pause;
 pub(crate) mod removed_keys;
 pub(crate) mod restore_points;
 pub(crate) mod room_requests;

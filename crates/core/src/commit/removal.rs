@@ -18,6 +18,10 @@
 //! the record's, so a later insert of the key gets a larger stamp. (Under strict two-phase locking
 //! it holds a lock of the record or of the gap, and then nothing is taken out.)
 //!
+//! **When no other transaction runs** beside one that has met the record, it must not fail. One that
+//! is run as a closure is retried; for one that is held between calls, the background thread pauses
+//! (`removal_pause.rs`).
+//!
 //! **Why a transaction that misses the key is ordered correctly.** It notes the gap as for a key
 //! that never existed. The gap does not show the stamp of the deletion, which the transaction has
 //! to follow. A writer follows it: it registers in an epoch after the deletion's, which was closed
@@ -44,6 +48,7 @@ use namiki_log::EpochSource;
 use namiki_platform::{Epoch, Stamp};
 
 use crate::commit::engine::Engine;
+use crate::commit::held_resources::{MANY_REMOVED, REMOVED_BATCH};
 use crate::commit::removed_keys::{RemovedKey, Taken};
 use crate::concurrency::cc::{CcProtocol, with_protocol};
 use crate::protocol_spec::LockRelease;
@@ -82,6 +87,33 @@ impl Engine {
             }
         }
         looked_at
+    }
+
+    /// Takes all removable keys out of their indexes, as the background thread does: not while a
+    /// transaction is held, and no longer than `is_over` denies. Returns whether it was paused.
+    pub(crate) fn take_out_in_background(&self, is_over: impl Fn() -> bool) -> bool {
+        let is_paused = loop {
+            let take_out = || self.take_out_removed(REMOVED_BATCH, Taken::All);
+            match self.removal_pauses.unless_held(take_out) {
+                None => break true,
+                Some(0) => break false,
+                Some(_) if is_over() => break false,
+                Some(_) => {}
+            }
+        };
+        let is_overdue = is_paused && self.removed_keys.waiting(Taken::All) > 0;
+        self.removal_pauses.set_overdue(is_overdue);
+        is_paused
+    }
+
+    /// Takes keys out of their indexes if the background thread was paused: called by a transaction
+    /// that has committed, for each 64th of a session (`removal_pause.rs`).
+    pub(crate) fn take_out_overdue(&self) {
+        if self.removal_pauses.take_overdue() {
+            self.take_out_removed(MANY_REMOVED, Taken::All);
+            let many_wait = self.removed_keys.waiting(Taken::All) >= REMOVED_BATCH;
+            self.removal_pauses.set_overdue(many_wait);
+        }
     }
 
     /// Keys that were deleted in this epoch or before may be taken out (D1, D2).

@@ -115,6 +115,12 @@ impl Transaction {
         Ok(Self::new(Arc::clone(engine), worker, slot))
     }
 
+    /// The transaction, which has just begun, is held by a caller who would have to repeat it after a
+    /// conflict: until its end, no deleted keys are removed in the background.
+    pub(crate) fn hold(&mut self) {
+        self.resources.pause_removal();
+    }
+
     fn new(engine: Arc<Engine>, worker: WorkerId, slot: SlotId) -> Self {
         let mut access_set = AccessSet::default();
         access_set.begin(engine.drops.count());
@@ -367,20 +373,20 @@ impl Transaction {
             LockRelease::Early => commit_path::commit::<P, Early, C>(engine, stream, slot, access_set, held),
             LockRelease::EpochEarly => commit_path::commit::<P, EpochEarly, C>(engine, stream, slot, access_set, held),
         });
-        match &committed {
+        let is_64th = match &committed {
             Ok(_) if self.access_set.writes.is_empty() => {
-                engine.epochs.count(slot, Count::ReadOnly);
+                engine.epochs.count(slot, Count::ReadOnly)
             }
             Ok(_) => {
                 if stream.is_some() {
                     let changed_bytes = self.access_set.changed_bytes();
                     engine.epochs.add(slot, Count::ChangedBytes, changed_bytes);
                 }
-                engine.epochs.count(slot, Count::Committed);
+                engine.epochs.count(slot, Count::Committed)
             }
             Err(Error::Conflict(conflict)) => engine.epochs.count(slot, conflict.into()),
-            Err(_) => {}
-        }
+            Err(_) => false,
+        };
         if let Err(
             error @ (Error::Overflow { .. }
             | Error::Undecodable { .. }
@@ -397,6 +403,9 @@ impl Transaction {
         if self.access_set.has_deletions() || !self.resources.held.new_records.is_empty() {
             self.resources
                 .leave_removed_keys(&self.access_set, committed.stamp);
+        }
+        if is_64th {
+            self.resources.engine.take_out_overdue();
         }
         Ok(self.ticket(committed))
     }

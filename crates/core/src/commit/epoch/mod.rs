@@ -295,12 +295,14 @@ impl Epochs {
     }
 
     /// Adds one to a counter of this committer, and periodically closes the current epoch if it is
-    /// old enough.
-    pub(crate) fn count(&self, id: SlotId, what: Count) {
+    /// old enough. Returns true for each 64th.
+    pub(crate) fn count(&self, id: SlotId, what: Count) -> bool {
         let sum = self.slot(id).counts[what as usize].add(1);
-        if sum.is_multiple_of(COUNTS_PER_CLOCK) || self.length_min.is_zero() {
+        let is_due = sum.is_multiple_of(COUNTS_PER_CLOCK);
+        if is_due || self.length_min.is_zero() {
             self.tick();
         }
+        is_due
     }
 
     /// Adds `more` to a counter of this committer.
