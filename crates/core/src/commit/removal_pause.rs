@@ -14,15 +14,17 @@
 //!   4. ends, and is held no longer         4. is removing no longer
 //! ```
 //! Steps 1 and 2 of both are `SeqCst`: either the thread sees the held transaction and removes
-//! nothing, or the transaction sees the thread and waits. So between its steps 3 and 4 the thread
-//! neither removes a key nor locks a record. It pauses longer or shorter, and what a removal does is
-//! not changed by that: no proof of `removal.rs` depends on pauses.
+//! nothing, or the transaction sees the thread and waits. So while the transaction is held, the
+//! thread neither removes a key nor locks a record. Only the time of a removal changes, so no
+//! argument of `removal.rs` depends on pauses.
 //!
-//! **Removal does not starve.** Other transactions do not pause: those that delete keys remove keys
-//! as before, whatever is held, and so does every 64th commit of a session while the background
-//! thread has found itself paused with keys waiting ([`RemovalPauses::take_overdue`]). Each of these is
-//! a commit of another client, with which the held transaction may conflict anyway. A client that
-//! runs one held transaction after the other removes keys in the same way, between them.
+//! **Removal does not starve.** Commits do not pause: those that delete keys remove keys, whatever
+//! is held, and so does every 64th commit of a session after the background thread was paused with
+//! keys waiting ([`RemovalPauses::take_overdue`]). These are commits of other clients, beside which a
+//! held transaction can still meet a conflict. A client that runs one held transaction after the
+//! other removes keys in the same way, between them.
+//!
+//! Design: decision 0075
 
 #[cfg(all(test, loom))]
 mod loom_model;
