@@ -21,6 +21,7 @@ use crate::change::{Arbiter, ConflictAction, InsertProgram, InsertValue, OnConfl
 use crate::error::{SqlError, SqlResult};
 use crate::program::{Scalar, cast};
 use crate::sqlstate;
+use crate::syntax::quoted;
 use crate::types::{SqlType, TimeZone, from_text, parse_numeric};
 
 impl Planning<'_, '_> {
@@ -290,18 +291,25 @@ impl Planning<'_, '_> {
     /// The expression, or the default of the column if it is DEFAULT.
     ///
     /// # Errors
-    /// 0A000 for a sequence's next number.
+    /// 428C9 for anything but DEFAULT if the column is generated always.
     pub(super) fn or_default(&self, expr: Expr, target: &Target, column: usize) -> SqlResult<Expr> {
         use crate::catalogue::DefaultRow;
         if !is_default(&expr) {
+            target.check_set(column)?;
             return Ok(expr);
         }
         match &target.relation.columns()[column].default {
             None => Ok(Expr::Value(Value::Null.into())),
             Some(DefaultRow::Expression(text)) => super::rules::parse_expression(text),
-            Some(DefaultRow::Sequence(_)) => Err(SqlError::unsupported(
-                "SET of an identity column to DEFAULT",
-            )),
+            Some(DefaultRow::Sequence(id)) => {
+                let mut reader = self.binder.reader.borrow_mut();
+                let found = self.binder.catalogue.sequence(&mut reader, *id)?;
+                let sequence =
+                    found.ok_or_else(|| SqlError::corrupted("a column has lost its sequence"))?;
+                let name = format!("{}.{}", quoted(&sequence.schema), quoted(&sequence.name));
+                let call = format!("nextval('{}')", name.replace('\'', "''"));
+                super::rules::parse_expression(&call)
+            }
         }
     }
 }
