@@ -355,10 +355,11 @@ fn explain(body: &Body) -> Vec<String> {
 fn describe(access: &crate::program::Access) -> String {
     use crate::program::Path;
     let table = &access.relation.row;
-    let filter = if access.filter.is_empty() {
-        ""
-    } else {
-        ", filtered"
+    let filter = match (access.filter.is_empty(), access.is_descending) {
+        (true, false) => "",
+        (true, true) => ", in descending order",
+        (false, false) => ", filtered",
+        (false, true) => ", in descending order, filtered",
     };
     match &access.path {
         Path::Key(_) => format!("by primary key of {}{filter}", table.name),
@@ -366,6 +367,19 @@ fn describe(access: &crate::program::Access) -> String {
             format!("range of the primary key of {}{filter}", table.name)
         }
         Path::Range {
+        Path::OneOf { index, values } => {
+            let lookups: usize = values.iter().map(Vec::len).product();
+            match index.and_then(|index| table.indexes.get(index)) {
+                None => format!(
+                    "by {lookups} values of the primary key of {}{filter}",
+                    table.name
+                ),
+                Some(index) => format!(
+                    "by {lookups} values of index {} on {}{filter}",
+                    index.name, table.name
+                ),
+            }
+        }
             index: Some(index), ..
         } => {
             let name = table
