@@ -16,7 +16,7 @@ use super::names::{identifier, is_default, no_column, parameter_number, table_na
 use super::output_columns::OutputColumn;
 use super::planned::{Body, Plan};
 use super::planner::Planning;
-use super::sql_casts::{check_assignable, may_be_any};
+use super::sql_casts::{check_assignable, check_literal, may_be_any};
 use crate::change::{Arbiter, ConflictAction, InsertProgram, InsertValue, OnConflict, Target};
 use crate::error::{SqlError, SqlResult};
 use crate::program::{Scalar, cast};
@@ -317,7 +317,7 @@ impl Planning<'_, '_> {
 /// The columns of a plan, cast to these types from the column `from` on.
 ///
 /// # Errors
-/// 42804 if one cannot be cast.
+/// 42804 if one cannot be cast; 22P02 and its like for a literal that is no value of its column's type.
 pub(super) fn cast_columns(
     plan: LogicalPlan,
     types: &[SqlType],
@@ -328,11 +328,17 @@ pub(super) fn cast_columns(
     for (at, column) in schema.columns().into_iter().enumerate() {
         let name = format!("c{at}");
         if let Some(of) = at.checked_sub(from).and_then(|at| types.get(at)) {
-            let is_literal = match &plan {
-                LogicalPlan::Projection(outer) => outer.expr.get(at).is_none_or(may_be_any),
-                _ => true,
+            let expr = match &plan {
+                LogicalPlan::Projection(outer) => outer.expr.get(at),
+                _ => None,
             };
-            check_assignable(field_type(schema.field(at)), *of, is_literal)?;
+            let from = field_type(schema.field(at));
+            check_assignable(from, *of, expr.is_none_or(may_be_any))?;
+            if let Some(expr) = expr
+                && from == SqlType::Text
+            {
+                check_literal(expr, *of)?;
+            }
         }
         let expr = PlanExpr::Column(column);
         columns.push(match at.checked_sub(from).and_then(|at| types.get(at)) {
