@@ -63,8 +63,8 @@ pub enum ServerError {
     /// The roles cannot be read or written.
     #[error(transparent)]
     Roles(#[from] RoleError),
-    /// The SQL catalogue cannot be read.
-    #[error("the SQL catalogue of the database cannot be read: {}", .0.message())]
+    /// The SQL catalogue cannot be read, or names what is not there.
+    #[error("the SQL tables of the database cannot be opened: {}", .0.message())]
     Engine(SqlError),
     /// A thread of the server has failed.
     #[error("a thread of the server has failed; the log above says why. Please report this")]

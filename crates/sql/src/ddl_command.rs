@@ -27,7 +27,7 @@ pub(crate) enum DdlCommand {
         name: QualifiedName,
         if_not_exists: bool,
     },
-    /// DROP TABLE, INDEX or SEQUENCE of several.
+    /// DROP TABLE, INDEX, SEQUENCE or VIEW of several.
     Drop {
         kind: ObjectKind,
         names: Vec<QualifiedName>,
@@ -52,6 +52,10 @@ pub(crate) enum ObjectKind {
     Table,
     Index,
     Sequence,
+    /// There are none: each name is one that does not exist, or another object's.
+    View,
+    /// As views.
+    MaterializedView,
 }
 
 /// CREATE TABLE.
@@ -181,6 +185,8 @@ impl DdlCommand {
                 ObjectKind::Table => "DROP TABLE",
                 ObjectKind::Index => "DROP INDEX",
                 ObjectKind::Sequence => "DROP SEQUENCE",
+                ObjectKind::View => "DROP VIEW",
+                ObjectKind::MaterializedView => "DROP MATERIALIZED VIEW",
             },
             Self::Truncate { .. } => "TRUNCATE TABLE",
             Self::AlterTable { .. } => "ALTER TABLE",

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicU64;
 use namiki::{ConcurrencyControl, Database};
 use tokio::sync::watch;
 
-use crate::catalogue::{Catalogue, Sequences};
+use crate::catalogue::{Catalogue, Relation, Sequences};
 use crate::connection::Connection;
 use crate::ddl::remove_marker;
 use crate::engine_options::EngineOptions;
@@ -17,7 +17,7 @@ use crate::row_counts::RowCounts;
 use crate::row_locks::RowLocks;
 use crate::shared::Shared;
 use crate::stats::{Counters, EngineStats};
-use crate::storage::{Reader, Storage};
+use crate::storage::{Reader, Storage, core_table_name};
 use crate::text_cache::TextCache;
 use crate::views::Views;
 
@@ -32,7 +32,7 @@ impl Engine {
     /// drops core tables that nothing names. Blocks.
     ///
     /// # Errors
-    /// Those of the core; XX001 for a catalogue that cannot be read; 0A000 for a protocol that is not strictly serializable.
+    /// Those of the core; XX001 for a catalogue that cannot be read, or that names a table which has lost its rows; 0A000 for a protocol that is not strictly serializable.
     pub fn open(db: Database, options: EngineOptions) -> SqlResult<Self> {
         if db.spec().concurrency == ConcurrencyControl::TicToc {
             return Err(SqlError::unsupported(
@@ -116,10 +116,46 @@ impl std::fmt::Debug for Engine {
     }
 }
 
+/// Whether every table and index that the catalogue names has its core table.
+///
+/// # Errors
+/// XX001 with the names of those that have not.
+fn check_storage(relations: &[Arc<Relation>], storage: &Storage) -> SqlResult<()> {
+    let there: std::collections::HashSet<u64> = storage.numbers().into_iter().collect();
+    let mut missing = Vec::new();
+    for row in relations.iter().map(|relation| &relation.row) {
+        if !there.contains(&row.storage) {
+            missing.push(format!(
+                "the rows of table \"{}\" (core table {})",
+                row.name,
+                core_table_name(row.storage)
+            ));
+        }
+        for index in &row.indexes {
+            if !there.contains(&index.storage) {
+                missing.push(format!(
+                    "the entries of index \"{}\" on table \"{}\" (core table {})",
+                    index.name,
+                    row.name,
+                    core_table_name(index.storage)
+                ));
+            }
+        }
+    }
+    if missing.is_empty() {
+        return Ok(());
+    }
+    Err(SqlError::corrupted(format!(
+        "the database has lost {}: restore it from a backup; `namiki check` says what else is damaged",
+        missing.join(", ")
+    )))
+}
+
 /// After a crash: markers and core tables that no command needs any more.
 fn clean_up(db: &Database, catalogue: &Catalogue, storage: &Storage) -> SqlResult<()> {
     let view = db.view()?;
     let relations = catalogue.relations(&mut Reader::View(&view))?;
+    check_storage(&relations, storage)?;
     let mut named = std::collections::HashSet::new();
     for relation in &relations {
         named.extend(relation.row.storages());

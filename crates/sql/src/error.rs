@@ -22,11 +22,21 @@ struct Fields {
     column: Option<String>,
     constraint: Option<String>,
     refill: Option<u32>,
+    setting: Option<SequenceSetting>,
     busy_table: Option<u32>,
     is_stale: bool,
     is_long_program: bool,
     told_after: Option<namiki::Ticket>,
     core: Option<namiki::Error>,
+}
+
+/// What `setval` asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SequenceSetting {
+    pub(crate) id: u32,
+    pub(crate) number: i64,
+    /// Whether the number counts as given, so that the next one is behind it.
+    pub(crate) is_given: bool,
 }
 
 /// The result of most functions here.
@@ -46,6 +56,7 @@ impl SqlError {
             column: None,
             constraint: None,
             refill: None,
+            setting: None,
             busy_table: None,
             is_stale: false,
             is_long_program: false,
@@ -88,6 +99,27 @@ impl SqlError {
     /// The sequence that has to be refilled before the statement runs again.
     pub(crate) fn sequence_to_refill(&self) -> Option<u32> {
         self.0.refill
+    }
+
+    /// A sequence is to be set, which the running transaction cannot do: set it and run the statement again. Never shown to a
+    /// client.
+    pub(crate) fn set_sequence(setting: SequenceSetting) -> Self {
+        let mut error = Self::new(
+            sqlstate::OBJECT_NOT_IN_STATE,
+            "the sequence was not set yet",
+        );
+        error.0.setting = Some(setting);
+        error
+    }
+
+    /// How a sequence has to be set before the statement runs again.
+    pub(crate) fn sequence_to_set(&self) -> Option<SequenceSetting> {
+        self.0.setting
+    }
+
+    /// Whether something has to be done with a sequence before the statement runs again.
+    pub(crate) fn asks_for_sequence(&self) -> bool {
+        self.0.refill.is_some() || self.0.setting.is_some()
     }
 
     /// A table of a kept plan has changed: the text is planned again. Never shown to a client.
@@ -249,6 +281,7 @@ impl SqlError {
         let fields = &self.0;
         !self.is_retryable()
             && fields.refill.is_none()
+            && fields.setting.is_none()
             && fields.busy_table.is_none()
             && !fields.is_stale
             && !fields.is_long_program

@@ -150,6 +150,7 @@ class Comparison:
         """Runs a transaction. A difference is shown with all that came before it."""
         ran = []
         for statement in [Statement("BEGIN"), *statements, Statement(end)]:
+            statement.is_in_block = True
             theirs, ours = self.postgresql.run(statement), self.namiki.run(statement)
             ran.append(statement)
             what = differ(ours, theirs, statement)

@@ -65,6 +65,7 @@ class Statement:
     is_ordered: bool = False
     # The rows may come in another order, and not all of them are returned.
     changes: str = ""
+    is_in_block: bool = False
 
 
 class Maker:

@@ -8,12 +8,17 @@ use namiki::Database;
 use parking_lot::Mutex;
 
 use super::{Catalogue, SequenceRow};
-use crate::error::{SqlError, SqlResult};
+use crate::error::{SequenceSetting, SqlError, SqlResult};
 use crate::sqlstate;
 use crate::storage::Reader;
 
 /// Numbers that are reserved at once.
 const BLOCK: i64 = 64;
+
+/// Settings that a statement remembers for its next attempt.
+const SETTINGS_MAX: usize = 1024;
+/// Attempts of a setting within another transaction.
+const ATTEMPTS_MAX: usize = 1000;
 
 /// The reserved numbers of all sequences.
 #[derive(Debug)]
@@ -33,6 +38,10 @@ struct Given {
     /// Of all of them.
     last: Option<i64>,
     last_of: u32,
+    /// What calls of `setval` in the running statement have set, in the order of the calls.
+    settings: Vec<SequenceSetting>,
+    /// The calls of the running attempt.
+    calls: usize,
 }
 
 /// The rest of a block: the next number, the step, and how many are left.
@@ -190,34 +199,134 @@ impl Sequences {
         Ok((block, after))
     }
 
-    /// The sequence goes on with this number, or behind it if it counts as given.
+    /// Sets a sequence, on a thread that may block. A setting is no part of a transaction: it stays after a rollback.
     ///
     /// # Errors
-    /// 22003 if it is beyond the sequence's bounds.
-    pub(crate) fn set_blocking(&self, id: u32, next: i64, is_given: bool) -> SqlResult<()> {
-        self.db.transact_with(|tx| {
-            let found = self.catalogue.sequence(&mut Reader::Transaction(tx), id)?;
-            let row = found.ok_or_else(|| {
-                SqlError::new(sqlstate::UNDEFINED_TABLE, "the sequence does not exist")
-            })?;
-            if !(row.least..=row.greatest).contains(&next) {
-                return Err(SqlError::new(
-                    sqlstate::NUMERIC_VALUE_OUT_OF_RANGE,
-                    format!(
-                        "setval: value {next} is out of bounds for sequence \"{}\"",
-                        row.name
-                    ),
-                ));
+    /// 22003 if the number is beyond the sequence's bounds; one that asks for [`set_through`](Self::set_through) if the
+    /// sequence is not there.
+    pub(crate) fn set_blocking(&self, session: i64, setting: SequenceSetting) -> SqlResult<()> {
+        if self.is_set(session, setting) {
+            return Ok(());
+        }
+        let mut written = self.db.transact_with(|tx| self.write_setting(tx, setting));
+        if let Err(error) = &written
+            && matches!(error.core(), Some(namiki::Error::NestedTransaction))
+        {
+            written = self.write_apart(setting);
+        }
+        match written {
+            Ok(_) => {
+                self.forget(setting.id);
+                self.note_setting(session, setting);
+                Ok(())
             }
-            let state = if is_given {
-                next.saturating_add(row.increment)
-            } else {
-                next
-            };
-            self.catalogue.put_sequence_state(tx, id, state)
+            // The running transaction may have made it.
+            Err(error) if error.sqlstate() == sqlstate::UNDEFINED_TABLE => {
+                Err(SqlError::set_sequence(setting))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Writes a setting on the thread of another transaction, in one of its own.
+    fn write_apart(&self, setting: SequenceSetting) -> SqlResult<i64> {
+        let mut attempts = 0;
+        loop {
+            let mut tx = self.db.begin()?;
+            let after = self.write_setting(&mut tx, setting)?;
+            match tx.commit() {
+                Ok(_) => return Ok(after),
+                Err(error) if error.is_retryable() && attempts < ATTEMPTS_MAX => attempts += 1,
+                Err(error) => return Err(error.into()),
+            }
+            std::thread::yield_now();
+        }
+    }
+
+    /// [`set_blocking`](Self::set_blocking) for a sequence that this transaction has made. Returns the first number that is not
+    /// reserved.
+    ///
+    /// # Errors
+    /// 22003 if the number is beyond the sequence's bounds; 42P01 if the sequence is not there.
+    pub(crate) fn set_through(
+        &self,
+        tx: &mut namiki::Transaction,
+        session: i64,
+        setting: SequenceSetting,
+    ) -> SqlResult<i64> {
+        let after = self.write_setting(tx, setting)?;
+        self.forget(setting.id);
+        self.note_setting(session, setting);
+        Ok(after)
+    }
+
+    fn write_setting(
+        &self,
+        tx: &mut namiki::Transaction,
+        setting: SequenceSetting,
+    ) -> SqlResult<i64> {
+        let SequenceSetting {
+            id,
+            number,
+            is_given,
+        } = setting;
+        let found = self.catalogue.sequence(&mut Reader::Transaction(tx), id)?;
+        let row = found.ok_or_else(|| {
+            SqlError::new(sqlstate::UNDEFINED_TABLE, "the sequence does not exist")
         })?;
-        self.reserved.lock().remove(&id);
-        Ok(())
+        if !(row.least..=row.greatest).contains(&number) {
+            return Err(SqlError::new(
+                sqlstate::NUMERIC_VALUE_OUT_OF_RANGE,
+                format!(
+                    "setval: value {number} is out of bounds for sequence \"{}\"",
+                    row.name
+                ),
+            ));
+        }
+        let next = if is_given {
+            number.saturating_add(row.increment)
+        } else {
+            number
+        };
+        self.catalogue.put_sequence_state(tx, id, next)?;
+        Ok(next)
+    }
+
+    /// A call of `setval` in the running statement was done.
+    fn note_setting(&self, session: i64, setting: SequenceSetting) {
+        let mut given = self.given.lock();
+        let of_session = given.entry(session).or_default();
+        if of_session.calls < SETTINGS_MAX {
+            of_session.settings.truncate(of_session.calls);
+            of_session.settings.push(setting);
+            of_session.calls += 1;
+        }
+    }
+
+    /// Whether an earlier attempt of the statement has made this call of `setval`.
+    fn is_set(&self, session: i64, setting: SequenceSetting) -> bool {
+        let mut given = self.given.lock();
+        let Some(of_session) = given.get_mut(&session) else {
+            return false;
+        };
+        let is_set = of_session.settings.get(of_session.calls) == Some(&setting);
+        of_session.calls += usize::from(is_set);
+        is_set
+    }
+
+    /// An attempt of the running statement begins.
+    pub(crate) fn begin_attempt(&self, session: i64) {
+        if let Some(of_session) = self.given.lock().get_mut(&session) {
+            of_session.calls = 0;
+        }
+    }
+
+    /// A statement begins.
+    pub(crate) fn forget_settings(&self, session: i64) {
+        if let Some(of_session) = self.given.lock().get_mut(&session) {
+            of_session.settings.clear();
+            of_session.calls = 0;
+        }
     }
 
     /// Forgets what is reserved of a sequence that was dropped, or never made.

@@ -258,13 +258,12 @@ impl UpdateProgram {
             let mut old = relation.format.decode(&key, &row)?;
             old.truncate(relation.columns().len());
             let values = RowValues::Decoded(&old);
-            let mut new = old.clone();
-            for (column, scalar) in &self.assignments {
-                let value = scalar.evaluate(&values, changes.environment)?;
-                new[*column] = relation.columns()[*column].sql_type.assign(value)?;
-            }
-            changes.update(&self.target, &key, &old, &new)?;
-            returned.row(changes, &new)?;
+            let new_values = self
+                .assignments
+                .iter()
+                .map(|(_, scalar)| scalar.evaluate(&values, changes.environment))
+                .collect::<SqlResult<Vec<_>>>()?;
+            self.change(&key, &old, new_values, changes, returned)?;
         }
         Ok(count)
     }
@@ -291,15 +290,28 @@ impl UpdateProgram {
                 continue;
             }
             old.truncate(relation.columns().len());
-            let mut new = old.clone();
-            for ((column, _), value) in self.assignments.iter().zip(new_values) {
-                new[*column] = relation.columns()[*column].sql_type.assign(value)?;
-            }
-            changes.update(&self.target, &key, &old, &new)?;
-            returned.row(changes, &new)?;
+            self.change(&key, &old, new_values, changes, returned)?;
             count += 1;
         }
         Ok(count)
+    }
+
+    /// Changes a row; `new_values` are those of the assignments.
+    fn change(
+        &self,
+        key: &[u8],
+        old: &[Datum],
+        new_values: Vec<Datum>,
+        changes: &mut Changes<'_>,
+        returned: &mut Returned<'_>,
+    ) -> SqlResult<()> {
+        let columns = self.target.relation.columns();
+        let mut new = old.to_vec();
+        for ((column, _), value) in self.assignments.iter().zip(new_values) {
+            new[*column] = columns[*column].sql_type.assign(value)?;
+        }
+        changes.update(&self.target, key, old, &new)?;
+        returned.row(changes, &new)
     }
 }
 
@@ -328,12 +340,8 @@ impl DeleteProgram {
         let relation = &self.target.relation;
         let mut count = 0;
         for (key, row) in access.rows(changes.tx, changes.storage, changes.environment)? {
-            let mut old = relation.format.decode(&key, &row)?;
-            old.truncate(relation.columns().len());
-            if changes.delete(&self.target, &key, &old)? {
-                count += 1;
-                returned.row(changes, &old)?;
-            }
+            let old = relation.format.decode(&key, &row)?;
+            count += u64::from(self.delete(&key, old, changes, returned)?);
         }
         Ok(count)
     }
@@ -348,16 +356,27 @@ impl DeleteProgram {
         changes: &mut Changes<'_>,
         returned: &mut Returned<'_>,
     ) -> SqlResult<u64> {
-        let relation = &self.target.relation;
         let mut count = 0;
-        for mut old in rows {
-            let key = encode_key(&relation.layout, &old)?;
-            old.truncate(relation.columns().len());
-            if changes.delete(&self.target, &key, &old)? {
-                count += 1;
-                returned.row(changes, &old)?;
-            }
+        for old in rows {
+            let key = encode_key(&self.target.relation.layout, &old)?;
+            count += u64::from(self.delete(&key, old, changes, returned)?);
         }
         Ok(count)
+    }
+
+    /// Deletes a row of these stored columns; returns whether it was there.
+    fn delete(
+        &self,
+        key: &[u8],
+        mut old: Vec<Datum>,
+        changes: &mut Changes<'_>,
+        returned: &mut Returned<'_>,
+    ) -> SqlResult<bool> {
+        old.truncate(self.target.relation.columns().len());
+        let is_deleted = changes.delete(&self.target, key, &old)?;
+        if is_deleted {
+            returned.row(changes, &old)?;
+        }
+        Ok(is_deleted)
     }
 }

@@ -84,13 +84,32 @@ impl Target {
         }
         let name = &column.name;
         Err(SqlError::new(
-            "428C9",
+            sqlstate::GENERATED_ALWAYS,
             format!("cannot insert a non-DEFAULT value into column \"{name}\""),
         )
         .with_detail(format!(
             "Column \"{name}\" is an identity column defined as GENERATED ALWAYS."
         ))
         .with_hint("Leave the column out, or say DEFAULT for it."))
+    }
+
+    /// Whether a column may be set to something else than its default.
+    ///
+    /// # Errors
+    /// 428C9 if it is generated always.
+    pub(crate) fn check_set(&self, column: usize) -> SqlResult<()> {
+        let column = &self.relation.columns()[column];
+        if column.identity != Some(Identity::Always) {
+            return Ok(());
+        }
+        let name = &column.name;
+        Err(SqlError::new(
+            sqlstate::GENERATED_ALWAYS,
+            format!("column \"{name}\" can only be updated to DEFAULT"),
+        )
+        .with_detail(format!(
+            "Column \"{name}\" is an identity column defined as GENERATED ALWAYS."
+        )))
     }
 
     /// A row's values as details of errors have them.

@@ -48,6 +48,7 @@ impl Connection {
             is_lifted: false,
         };
         let mut refills = 0;
+        self.shared.sequences.forget_settings(self.number);
         let (planned, inner, source) = loop {
             let planned = self.planned(&key).await?;
             let statement = prepare::statement(key.clone(), planned);
@@ -60,6 +61,9 @@ impl Connection {
                 ));
             }
             let planned = std::sync::Arc::clone(planned);
+            if planned.uses_sequence() {
+                self.shared.sequences.begin_attempt(self.number);
+            }
             let inner = self.bind(&statement, &[], &[], &[])?;
             if !is_alone {
                 if self.block == Block::Idle {
@@ -87,12 +91,13 @@ impl Connection {
                     cancelled.check()?;
                     self.shared.cache.remove(&key);
                 }
-                Err(error) => match error.sequence_to_refill() {
-                    Some(sequence) => {
+                Err(error) => match (error.sequence_to_refill(), error.sequence_to_set()) {
+                    (Some(sequence), _) => {
                         self.refill(sequence, refills).await?;
                         refills += 1;
                     }
-                    None => return Err(error),
+                    (None, Some(setting)) => self.set_sequence(setting)?,
+                    (None, None) => return Err(error),
                 },
             }
         };

@@ -120,8 +120,14 @@ impl Connection {
         let is_alone = scope == Scope::Alone && self.block == Block::Idle;
         let mark = sink.mark();
         let (mut repeats, mut refills, mut is_new) = (0, 0, false);
+        if planned.uses_sequence() {
+            self.shared.sequences.forget_settings(self.number);
+        }
         let outcome = loop {
             let seen = self.shared.change_number();
+            if planned.uses_sequence() {
+                self.shared.sequences.begin_attempt(self.number);
+            }
             if self.shared.is_outdated(&planned.tables) {
                 planned = self.plan_again(portal, &planned).await?;
             }
@@ -156,6 +162,9 @@ impl Connection {
                     done => done?,
                 }
                 refills += 1;
+            } else if let Some(setting) = error.sequence_to_set() {
+                cancelled.check()?;
+                self.set_sequence(setting)?;
             } else if error.is_stale_plan() {
                 planned = self.plan_again(portal, &planned).await?;
             } else if error.busy_table().is_some() {

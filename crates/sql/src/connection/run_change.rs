@@ -10,7 +10,6 @@ use super::portal::Portal;
 use super::transaction::{ROWS_HERE_MAX, statement};
 use super::{Connection, shared};
 use crate::cancel::Cancelled;
-use crate::catalogue::SEQUENCE_VERSION;
 use crate::change::{Changes, DefaultValue, Returned, RowNumbers};
 use crate::error::{SqlError, SqlResult};
 use crate::front_end::{Batch, Body, Plan, Planned};
@@ -185,6 +184,10 @@ impl Change {
             sink.rewind(mark);
             self.environment.guard.cancelled.check()?;
             self.check_tables(tx)?;
+            if self.planned.uses_sequence() {
+                let sequences = &self.shared.sequences;
+                sequences.begin_attempt(self.environment.session);
+            }
             self.run(tx, numbers, sink)
         };
         let (rows, ticket) = session.run(body).await?;
@@ -204,7 +207,7 @@ impl Change {
             let savepoint = takes_sequence_numbers(&self.planned).then(|| tx.savepoint());
             let rows = self.run(tx, numbers, sink);
             if let (Err(error), Some(savepoint)) = (&rows, &savepoint)
-                && error.sequence_to_refill().is_some()
+                && error.asks_for_sequence()
             {
                 // The statement runs again when numbers are reserved.
                 tx.rollback_to(savepoint)?;
@@ -296,8 +299,7 @@ fn plan_of(body: &Body) -> Option<&Plan> {
 
 /// Whether a statement may find a sequence without a reserved number in the middle of its rows.
 fn takes_sequence_numbers(planned: &Planned) -> bool {
-    let is_sequence = |(_, version): &(u32, u64)| *version == SEQUENCE_VERSION;
-    if planned.tables.iter().any(is_sequence) {
+    if planned.uses_sequence() {
         return true;
     }
     let Body::Insert { program, .. } = &planned.body else {

@@ -22,7 +22,7 @@ impl Connection {
             ));
         };
         let shared = shared(self);
-        let info = self.info.clone();
+        let (info, cancelled) = (self.info.clone(), self.running.clone());
         let mut lent = Lent {
             shared: Arc::clone(&shared),
             session: Some(session),
@@ -45,6 +45,7 @@ impl Connection {
                     effects: &mut lent.effects,
                     is_alone,
                     rows_max: for_task.options.scan_rows_max,
+                    cancelled,
                     notices: Vec::new(),
                 };
                 let done = ddl::run(&mut context, command);

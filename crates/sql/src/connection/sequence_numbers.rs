@@ -1,9 +1,10 @@
-//! Reserving numbers of sequences for a statement that has found none.
+//! Reserving numbers of sequences for a statement that has found none, and setting sequences.
 
 use std::sync::Arc;
 
 use super::{Connection, shared};
-use crate::error::SqlResult;
+use crate::error::{SequenceSetting, SqlError, SqlResult};
+use crate::sqlstate;
 
 impl Connection {
     /// Reserves numbers, of a sequence that the running transaction has made through that transaction: no other
@@ -18,6 +19,23 @@ impl Connection {
         }
         let after = self.in_transaction(|tx| sequences.refill_through(tx, id, again))?;
         self.effects.own_sequences.insert(id, Some(after));
+        Ok(())
+    }
+
+    /// Sets a sequence that the running transaction has made, as a call of `setval` has asked for.
+    ///
+    /// # Errors
+    /// Those of [`Sequences::set_through`](crate::catalogue::Sequences::set_through); 42P01 for another sequence.
+    pub(super) fn set_sequence(&mut self, setting: SequenceSetting) -> SqlResult<()> {
+        let (sequences, session) = (Arc::clone(&self.shared.sequences), self.number);
+        if !self.effects.own_sequences.contains_key(&setting.id) {
+            return Err(SqlError::new(
+                sqlstate::UNDEFINED_TABLE,
+                "the sequence does not exist",
+            ));
+        }
+        let after = self.in_transaction(|tx| sequences.set_through(tx, session, setting))?;
+        self.effects.own_sequences.insert(setting.id, Some(after));
         Ok(())
     }
 

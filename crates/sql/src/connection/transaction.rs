@@ -125,7 +125,7 @@ impl Connection {
 
     /// An error that may be told: what it is based on is durable. Otherwise that is the error.
     pub(super) async fn tellable(&self, mut error: SqlError) -> SqlError {
-        if error.sequence_to_refill().is_some() {
+        if error.asks_for_sequence() {
             // Only a kept plan that is older than the drop asks for it.
             return SqlError::new(sqlstate::UNDEFINED_TABLE, "the sequence does not exist");
         }

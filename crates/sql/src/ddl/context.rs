@@ -6,6 +6,7 @@ use namiki::{Database, Session, Transaction};
 use namiki_data::columns::Schema;
 
 use super::Effects;
+use crate::cancel::Cancelled;
 use crate::catalogue::{Catalogue, Named, Relation, SequenceRow, TableRow};
 use crate::ddl_command::QualifiedName;
 use crate::error::{Notice, SqlError, SqlResult};
@@ -29,6 +30,8 @@ pub(crate) struct DdlContext<'a> {
     pub(crate) is_alone: bool,
     /// The most rows that the transaction may read.
     pub(crate) rows_max: usize,
+    /// Whether the command was cancelled.
+    pub(crate) cancelled: Cancelled,
     pub(crate) notices: Vec<Notice>,
 }
 
@@ -47,7 +50,10 @@ impl DdlContext<'_> {
             parameters: Arc::new([]),
             now: now_micros(),
             zone: TimeZone::Utc,
-            guard: Guard::none(),
+            guard: Guard {
+                cancelled: self.cancelled.clone(),
+                ..Guard::none()
+            },
             // It is given no numbers of sequences.
             session: 0,
         }

@@ -1,4 +1,4 @@
-//! DROP TABLE, INDEX and SEQUENCE.
+//! DROP TABLE, INDEX, SEQUENCE and VIEW.
 
 use std::sync::Arc;
 
@@ -48,7 +48,7 @@ pub(super) fn drop_objects(
             (kind, Some(_)) => {
                 return Err(SqlError::new(
                     sqlstate::WRONG_OBJECT_TYPE,
-                    format!("\"{}\" is not a {}", name.name, what(kind)),
+                    format!("\"{}\" is not {} {}", name.name, article(kind), what(kind)),
                 ));
             }
         }
@@ -61,7 +61,13 @@ fn what(kind: ObjectKind) -> &'static str {
         ObjectKind::Table => "table",
         ObjectKind::Index => "index",
         ObjectKind::Sequence => "sequence",
+        ObjectKind::View => "view",
+        ObjectKind::MaterializedView => "materialized view",
     }
+}
+
+fn article(kind: ObjectKind) -> &'static str {
+    if kind == ObjectKind::Index { "an" } else { "a" }
 }
 
 fn drop_table(context: &mut DdlContext<'_>, relation: &Relation) -> SqlResult<()> {

@@ -82,7 +82,8 @@ fn of_old_row(error: SqlError, target: &Target) -> SqlError {
 /// Passes over the rows of the old state once. The core tables that are filled were made for it.
 ///
 /// # Errors
-/// Those of the constraints of the new state; 40001 if the table has changed; 53200 inside a block beyond the limit of rows.
+/// Those of the constraints of the new state; 40001 if the table has changed; 53200 inside a block beyond the limit of rows;
+/// 57014 after a cancellation.
 pub(super) fn rebuild(
     context: &mut DdlContext<'_>,
     old: &Relation,
@@ -102,16 +103,21 @@ pub(super) fn rebuild(
     let storage = Arc::clone(context.storage);
     let rows_max = context.rows_max;
     let table = storage.open(old.row.storage)?;
+    let guard = &environment.guard;
     let found = context.statement(|tx| {
         let mut rows = Vec::new();
         let stopped = tx.scan_rows(&table.table, ScanRange::all(), |key, row| {
             if rows.len() == rows_max {
-                return ControlFlow::Break(());
+                return ControlFlow::Break(Ok(()));
+            }
+            if let Err(error) = guard.visit(rows.len()) {
+                return ControlFlow::Break(Err(error));
             }
             rows.push((key.to_vec(), row.to_vec()));
             ControlFlow::Continue(())
         })?;
-        if stopped.is_some() {
+        if let Some(stopped) = stopped {
+            stopped?;
             return Err(SqlError::new(
                 sqlstate::OUT_OF_MEMORY,
                 format!("table \"{}\" has more than {rows_max} rows", old.row.name),
@@ -123,6 +129,7 @@ pub(super) fn rebuild(
     // Not in the transaction's body: an expression may take the number of a sequence.
     let mut rows = Vec::with_capacity(found.len());
     for (key, row) in found {
+        guard.cancelled.check()?;
         let values = fill.values(old, target, &key, &row, &environment)?;
         rows.push((key, values));
     }
@@ -140,6 +147,7 @@ pub(super) fn rebuild(
                     changes.insert(target, &mut values, None)?;
                 }
                 Some(indexes) => {
+                    guard.change(changes.tx)?;
                     for index in indexes {
                         changes.insert_entry(target, *index, &values, &key)?;
                     }
@@ -198,6 +206,7 @@ fn fill_from_view(
     let table = context.storage.open(old.row.storage)?;
     let mut scan = RowScan::new(ScanRange::all());
     loop {
+        context.cancelled.check()?;
         let mut rows = Vec::with_capacity(ROWS_AT_ONCE);
         let stopped = view.resume_scan(&table.table, &mut scan, |key, row| {
             rows.push((key.to_vec(), row.to_vec()));

@@ -60,7 +60,7 @@ impl Rewriter<'_> {
         Some(field_type(&field))
     }
 
-    fn binary(&self, binary: BinaryExpr) -> Transformed<Expr> {
+    fn binary(&self, binary: BinaryExpr) -> PlanResult<Transformed<Expr>> {
         let BinaryExpr { left, op, right } = binary;
         let function = match op {
             Operator::Plus => Some(&CHECKED[0]),
@@ -72,22 +72,22 @@ impl Rewriter<'_> {
         let Some(function) = function else {
             let (left, right) = if op.supports_propagation() {
                 let (of_left, of_right) = (self.type_of(&left), self.type_of(&right));
-                (self.like(of_right, *left), self.like(of_left, *right))
+                (self.like(of_right, *left)?, self.like(of_left, *right)?)
             } else {
                 (*left, *right)
             };
-            return Transformed::yes(Expr::BinaryExpr(BinaryExpr {
+            return Ok(Transformed::yes(Expr::BinaryExpr(BinaryExpr {
                 left: Box::new(left),
                 op,
                 right: Box::new(right),
-            }));
+            })));
         };
         // A column of an outer query has no type here, and stays as it is.
         let types = (
             left.get_type(self.schema).ok(),
             right.get_type(self.schema).ok(),
         );
-        match types {
+        Ok(match types {
             (Some(of), Some(other))
                 if of == other
                     && (of.is_floating() || of.is_signed_integer() && op != Operator::Divide) =>
@@ -97,26 +97,34 @@ impl Rewriter<'_> {
                 Transformed::yes(Expr::ScalarFunction(call))
             }
             _ => Transformed::no(Expr::BinaryExpr(BinaryExpr { left, op, right })),
-        }
+        })
     }
 
     /// A text that is compared with a uuid or a `character` is one, too.
-    fn like(&self, of: Option<SqlType>, part: Expr) -> Expr {
+    fn like(&self, of: Option<SqlType>, part: Expr) -> PlanResult<Expr> {
         let Some(of @ (SqlType::Uuid | SqlType::Char { .. })) = of else {
-            return part;
+            return Ok(part);
         };
-        match self.type_of(&part) {
-            Some(SqlType::Text) if part.get_type(self.schema).ok() == Some(DataType::Utf8) => {
-                let to = if of == SqlType::Uuid {
-                    of
-                } else {
-                    // Without the spaces at its end, and not cut.
-                    SqlType::Char { length: u32::MAX }
-                };
-                sql_casts::call(part, SqlType::Text, to)
-            }
-            _ => part,
+        let Some(from) = self.type_of(&part) else {
+            return Ok(part);
+        };
+        let is_like = match (of, from) {
+            (SqlType::Uuid, SqlType::Text) => true,
+            // A value of type `text` keeps the spaces at its end, and a `varchar` becomes a `character`.
+            (_, SqlType::Text) => matches!(part, Expr::Literal(..)),
+            (_, SqlType::Varchar { .. }) => of != SqlType::Uuid,
+            _ => false,
+        };
+        if !is_like || part.get_type(self.schema).ok() != Some(DataType::Utf8) {
+            return Ok(part);
         }
+        let to = match of {
+            SqlType::Uuid => of,
+            // Not cut.
+            _ => SqlType::BPCHAR,
+        };
+        sql_casts::check_literal(&part, to).map_err(external)?;
+        Ok(sql_casts::call(part, from, to))
     }
 
     fn is_uuid<'e>(&self, mut branches: impl Iterator<Item = &'e Expr>) -> bool {
@@ -165,7 +173,7 @@ impl TreeNodeRewriter for Rewriter<'_> {
 
     fn f_up(&mut self, expr: Expr) -> PlanResult<Transformed<Expr>> {
         match expr {
-            Expr::BinaryExpr(binary) => Ok(self.binary(binary)),
+            Expr::BinaryExpr(binary) => self.binary(binary),
             Expr::Cast(cast) => self.cast(cast),
             Expr::Negative(input) => match input.get_type(self.schema) {
                 Ok(of) if of.is_signed_integer() => {
@@ -186,8 +194,8 @@ impl TreeNodeRewriter for Rewriter<'_> {
             Expr::Between(between) => {
                 let of = self.type_of(&between.expr);
                 Ok(Transformed::yes(Expr::Between(Between {
-                    low: Box::new(self.like(of, *between.low)),
-                    high: Box::new(self.like(of, *between.high)),
+                    low: Box::new(self.like(of, *between.low)?),
+                    high: Box::new(self.like(of, *between.high)?),
                     ..between
                 })))
             }
@@ -195,7 +203,7 @@ impl TreeNodeRewriter for Rewriter<'_> {
                 let of = self.type_of(&list.expr);
                 let items = list.list.into_iter().map(|item| self.like(of, item));
                 Ok(Transformed::yes(Expr::InList(InList {
-                    list: items.collect(),
+                    list: items.collect::<PlanResult<_>>()?,
                     ..list
                 })))
             }

@@ -46,6 +46,8 @@ pub(super) fn command(statement: Statement) -> SqlResult<DdlCommand> {
                 ObjectType::Table => ObjectKind::Table,
                 ObjectType::Index => ObjectKind::Index,
                 ObjectType::Sequence => ObjectKind::Sequence,
+                ObjectType::View => ObjectKind::View,
+                ObjectType::MaterializedView => ObjectKind::MaterializedView,
                 other => return Err(SqlError::unsupported(format!("DROP {other}"))),
             };
             // Nothing depends on a table but its own indexes and sequences.

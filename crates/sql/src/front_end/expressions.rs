@@ -299,6 +299,13 @@ impl Columns {
                 self.collect_conditions(left, into);
                 self.collect_conditions(right, into);
             }
+            Expr::BinaryExpr(BinaryExpr {
+                op: Operator::Or, ..
+            }) => into.extend(self.one_of(filter)),
+            Expr::InList(list) if !list.negated => {
+                let of = |item| self.column_condition(&list.expr, CompareOperator::Equal, item);
+                into.extend(joined(list.list.iter().map(of)));
+            }
             Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
                 let Some(operator) = compare_operator(*op) else {
                     return;
@@ -321,6 +328,36 @@ impl Columns {
             }
             _ => {}
         }
+    }
+
+    /// `column = value OR column = value …`, as DataFusion writes a short list.
+    fn one_of(&self, filter: &Expr) -> Option<Condition> {
+        let (mut rest, mut parts) = (vec![filter], Vec::new());
+        while let Some(part) = rest.pop() {
+            match part {
+                Expr::BinaryExpr(BinaryExpr {
+                    left,
+                    op: Operator::Or,
+                    right,
+                }) => rest.extend([&**right, &**left]),
+                part => {
+                    let mut found = Vec::new();
+                    let is_plain = !matches!(
+                        part,
+                        Expr::BinaryExpr(BinaryExpr {
+                            op: Operator::And,
+                            ..
+                        })
+                    );
+                    if is_plain {
+                        self.collect_conditions(part, &mut found);
+                    }
+                    let only = found.pop().filter(|_| found.is_empty());
+                    parts.push(only.filter(|it| it.operator == CompareOperator::Equal));
+                }
+            }
+        }
+        joined(parts.into_iter())
     }
 
     /// `column operator value`, where the value is the same for all rows.
@@ -358,7 +395,7 @@ impl Columns {
         Some(Condition {
             column: at,
             operator,
-            value,
+            values: vec![value],
         })
     }
 
@@ -373,6 +410,16 @@ impl Columns {
             _ => None,
         }
     }
+}
+
+/// One condition that a column equals one of several values, if all of these are such conditions on one column.
+fn joined(mut parts: impl Iterator<Item = Option<Condition>>) -> Option<Condition> {
+    let mut all = parts.next()??;
+    for part in parts {
+        let part = part.filter(|it| it.column == all.column)?;
+        all.values.extend(part.values);
+    }
+    Some(all)
 }
 
 /// A parameter, or the transaction's time.

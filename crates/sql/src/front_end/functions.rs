@@ -3,7 +3,7 @@
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, AsArray, Int64Array, StringArray};
+use datafusion::arrow::array::{Array as _, ArrayRef, AsArray, Int64Array, StringArray};
 use datafusion::arrow::datatypes::{DataType, Int64Type};
 use datafusion::common::{Result as PlanResult, plan_datafusion_err};
 use datafusion::execution::SessionState;
@@ -14,7 +14,7 @@ use datafusion::logical_expr::{
 use super::errors::external;
 use super::expression_parts::like_arguments;
 use crate::catalogue::Sequences;
-use crate::error::SqlResult;
+use crate::error::{SequenceSetting, SqlResult};
 use crate::syntax::quoted;
 use crate::types::SqlType;
 
@@ -111,9 +111,8 @@ fn simple_functions() -> Vec<SimpleFunction> {
         ("has_database_privilege", SqlType::Bool, None, |_| {
             Answer::Bool(true)
         }),
-        ("pg_get_userbyid", SqlType::Text, None, |_| {
-            Answer::Text("namiki".to_owned())
-        }),
+        // Answered when a statement is planned (`prepare.rs`).
+        ("pg_get_userbyid", SqlType::Text, None, |_| Answer::Null),
         ("pg_encoding_to_char", SqlType::Text, None, |_| {
             Answer::Text("UTF8".to_owned())
         }),
@@ -400,7 +399,7 @@ impl ScalarUDFImpl for SequenceFunction {
             let of_sequence = || -> PlanResult<(u32, i64)> {
                 Ok((u32::try_from(number(0, row)?).unwrap_or(0), number(1, row)?))
             };
-            numbers.push(match (self.name, args.args.len()) {
+            numbers.push(Some(match (self.name, args.args.len()) {
                 (NEXTVAL_OF, 2) => {
                     let (id, session) = of_sequence()?;
                     let next = self.next(id).map_err(external)?;
@@ -416,20 +415,39 @@ impl ScalarUDFImpl for SequenceFunction {
                     .map_err(external)?,
                 (SETVAL_OF, 3 | 4) => {
                     let (id, session) = of_sequence()?;
-                    let value = number(2, row)?;
-                    let is_called = match args.args.get(3) {
+                    let is_null = |at: usize| -> PlanResult<bool> {
+                        match args.args.get(at) {
+                            Some(arg) => {
+                                let array = arg.to_array(args.number_rows)?;
+                                // An array of nulls alone has no bits that say so.
+                                Ok(array.is_null(row) || *array.data_type() == DataType::Null)
+                            }
+                            None => Ok(false),
+                        }
+                    };
+                    if is_null(2)? || is_null(3)? {
+                        numbers.push(None);
+                        continue;
+                    }
+                    let number = number(2, row)?;
+                    let is_given = match args.args.get(3) {
                         Some(flag) => flag.to_array(args.number_rows)?.as_boolean().value(row),
                         None => true,
                     };
-                    let set = sequences.set_blocking(id, value, is_called);
+                    let setting = SequenceSetting {
+                        id,
+                        number,
+                        is_given,
+                    };
+                    let set = sequences.set_blocking(session, setting);
                     set.map_err(external)?;
-                    if is_called {
-                        sequences.note_set(session, id, value);
+                    if is_given {
+                        sequences.note_set(session, id, number);
                     }
-                    value
+                    number
                 }
                 _ => return Err(refused("a sequence whose name is not a constant")),
-            });
+            }));
         }
         Ok(ColumnarValue::Array(Arc::new(Int64Array::from(numbers))))
     }

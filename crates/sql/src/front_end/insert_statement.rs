@@ -16,11 +16,12 @@ use super::names::{identifier, is_default, no_column, parameter_number, table_na
 use super::output_columns::OutputColumn;
 use super::planned::{Body, Plan};
 use super::planner::Planning;
-use super::sql_casts::{check_assignable, may_be_any};
+use super::sql_casts::{check_assignable, check_literal, may_be_any};
 use crate::change::{Arbiter, ConflictAction, InsertProgram, InsertValue, OnConflict, Target};
 use crate::error::{SqlError, SqlResult};
 use crate::program::{Scalar, cast};
 use crate::sqlstate;
+use crate::syntax::quoted;
 use crate::types::{SqlType, TimeZone, from_text, parse_numeric};
 
 impl Planning<'_, '_> {
@@ -290,18 +291,25 @@ impl Planning<'_, '_> {
     /// The expression, or the default of the column if it is DEFAULT.
     ///
     /// # Errors
-    /// 0A000 for a sequence's next number.
+    /// 428C9 for anything but DEFAULT if the column is generated always.
     pub(super) fn or_default(&self, expr: Expr, target: &Target, column: usize) -> SqlResult<Expr> {
         use crate::catalogue::DefaultRow;
         if !is_default(&expr) {
+            target.check_set(column)?;
             return Ok(expr);
         }
         match &target.relation.columns()[column].default {
             None => Ok(Expr::Value(Value::Null.into())),
             Some(DefaultRow::Expression(text)) => super::rules::parse_expression(text),
-            Some(DefaultRow::Sequence(_)) => Err(SqlError::unsupported(
-                "SET of an identity column to DEFAULT",
-            )),
+            Some(DefaultRow::Sequence(id)) => {
+                let mut reader = self.binder.reader.borrow_mut();
+                let found = self.binder.catalogue.sequence(&mut reader, *id)?;
+                let sequence =
+                    found.ok_or_else(|| SqlError::corrupted("a column has lost its sequence"))?;
+                let name = format!("{}.{}", quoted(&sequence.schema), quoted(&sequence.name));
+                let call = format!("nextval('{}')", name.replace('\'', "''"));
+                super::rules::parse_expression(&call)
+            }
         }
     }
 }
@@ -309,7 +317,7 @@ impl Planning<'_, '_> {
 /// The columns of a plan, cast to these types from the column `from` on.
 ///
 /// # Errors
-/// 42804 if one cannot be cast.
+/// 42804 if one cannot be cast; 22P02 and its like for a literal that is no value of its column's type.
 pub(super) fn cast_columns(
     plan: LogicalPlan,
     types: &[SqlType],
@@ -320,11 +328,17 @@ pub(super) fn cast_columns(
     for (at, column) in schema.columns().into_iter().enumerate() {
         let name = format!("c{at}");
         if let Some(of) = at.checked_sub(from).and_then(|at| types.get(at)) {
-            let is_literal = match &plan {
-                LogicalPlan::Projection(outer) => outer.expr.get(at).is_none_or(may_be_any),
-                _ => true,
+            let expr = match &plan {
+                LogicalPlan::Projection(outer) => outer.expr.get(at),
+                _ => None,
             };
-            check_assignable(field_type(schema.field(at)), *of, is_literal)?;
+            let from = field_type(schema.field(at));
+            check_assignable(from, *of, expr.is_none_or(may_be_any))?;
+            if let Some(expr) = expr
+                && from == SqlType::Text
+            {
+                check_literal(expr, *of)?;
+            }
         }
         let expr = PlanExpr::Column(column);
         columns.push(match at.checked_sub(from).and_then(|at| types.get(at)) {

@@ -1,10 +1,12 @@
 //! Operands of different types, before DataFusion finds one type for both: where PostgreSQL decides otherwise.
 
 use datafusion::arrow::datatypes::{DataType, TimeUnit};
-use datafusion::common::DFSchema;
+use datafusion::common::{DFSchema, Result as PlanResult};
 use datafusion::logical_expr::expr::{BinaryExpr, InList};
+use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
 use datafusion::logical_expr::{Between, Cast, Expr, ExprSchemable, Operator};
 use datafusion::scalar::ScalarValue;
+use datafusion::sql::sqlparser::ast::BinaryOperator;
 
 use super::decimals::quotient;
 use super::float_extremes::ordered_extreme;
@@ -32,20 +34,27 @@ pub(super) fn cast_operands(expr: Expr, schema: &DFSchema) -> Expr {
             })
         }
         Expr::Between(between) => {
-            let of = between.expr.get_type(schema);
-            let like = |part: Box<Expr>| Box::new(like_float(*part, of.as_ref().ok(), schema));
+            let parts = [&*between.expr, &*between.low, &*between.high];
+            let to = float_of(&parts, schema).map(|_| DataType::Float64);
+            let like = |part: Box<Expr>| Box::new(like_float(*part, to.as_ref(), schema));
             Expr::Between(Between {
+                expr: like(between.expr),
                 low: like(between.low),
                 high: like(between.high),
                 ..between
             })
         }
         Expr::InList(list) => {
-            let of = list.expr.get_type(schema);
-            let like = |part: Expr| like_float(part, of.as_ref().ok(), schema);
-            let items = list.list.into_iter().map(like).collect();
+            let parts: Vec<&Expr> = std::iter::once(&*list.expr).chain(&list.list).collect();
+            // Of several values, the list has one type; one is compared as by `=`.
+            let to = match float_of(&parts, schema) {
+                Some(of) if list.list.len() > 1 => Some(of),
+                found => found.map(|_| DataType::Float64),
+            };
+            let like = |part: Expr| like_float(part, to.as_ref(), schema);
             Expr::InList(InList {
-                list: items,
+                expr: Box::new(like(*list.expr)),
+                list: list.list.into_iter().map(like).collect(),
                 ..list
             })
         }
@@ -76,6 +85,60 @@ pub(super) fn cast_operands(expr: Expr, schema: &DFSchema) -> Expr {
         }
         Expr::AggregateFunction(call) => Expr::AggregateFunction(ordered_extreme(call, schema)),
         other => other,
+    }
+}
+
+/// Reads a text literal beside a value of another type as one of that type, before DataFusion refuses both.
+#[derive(Debug)]
+pub(super) struct TextOperands;
+
+impl ExprPlanner for TextOperands {
+    fn plan_binary_op(
+        &self,
+        expr: RawBinaryExpr,
+        schema: &DFSchema,
+    ) -> PlanResult<PlannerResult<RawBinaryExpr>> {
+        let RawBinaryExpr { op, left, right } = expr;
+        let is_arithmetic = matches!(
+            op,
+            BinaryOperator::Plus
+                | BinaryOperator::Minus
+                | BinaryOperator::Multiply
+                | BinaryOperator::Divide
+                | BinaryOperator::Modulo
+        );
+        let is_comparison = matches!(
+            op,
+            BinaryOperator::Eq
+                | BinaryOperator::NotEq
+                | BinaryOperator::Lt
+                | BinaryOperator::LtEq
+                | BinaryOperator::Gt
+                | BinaryOperator::GtEq
+        );
+        // Columns of an outer query have no type here.
+        let like = |part: Expr, other: &Expr| {
+            let (Ok(from), Ok(to)) = (part.get_type(schema), other.get_type(schema)) else {
+                return part;
+            };
+            let is_read = match to {
+                DataType::Boolean | DataType::Timestamp(..) => is_comparison,
+                DataType::Int16 | DataType::Int32 | DataType::Int64 => is_arithmetic,
+                DataType::Float32 | DataType::Float64 => is_arithmetic,
+                _ => false,
+            };
+            if is_read && from == DataType::Utf8 && is_text(&part) {
+                cast(part, &from, to)
+            } else {
+                part
+            }
+        };
+        let (new_left, new_right) = (like(left.clone(), &right), like(right, &left));
+        Ok(PlannerResult::Original(RawBinaryExpr {
+            op,
+            left: new_left,
+            right: new_right,
+        }))
     }
 }
 
@@ -148,11 +211,20 @@ fn cast(expr: Expr, from: &DataType, to: DataType) -> Expr {
     Expr::Cast(Cast::new(Box::new(expr), to))
 }
 
-/// A decimal that is compared with a floating-point number.
-fn like_float(part: Expr, other: Option<&DataType>, schema: &DFSchema) -> Expr {
-    let is_float = matches!(other, Some(DataType::Float32 | DataType::Float64));
-    match part.get_type(schema) {
-        Ok(of @ DataType::Decimal128(..)) if is_float => cast(part, &of, DataType::Float64),
+/// The longest type of the floating-point numbers among expressions.
+fn float_of(parts: &[&Expr], schema: &DFSchema) -> Option<DataType> {
+    let types = parts.iter().filter_map(|part| part.get_type(schema).ok());
+    let floats: Vec<DataType> = types.filter(DataType::is_floating).collect();
+    if floats.contains(&DataType::Float64) {
+        return Some(DataType::Float64);
+    }
+    floats.into_iter().next()
+}
+
+/// A decimal that is compared with a floating-point number of this type.
+fn like_float(part: Expr, to: Option<&DataType>, schema: &DFSchema) -> Expr {
+    match (part.get_type(schema), to) {
+        (Ok(of @ DataType::Decimal128(..)), Some(to)) => cast(part, &of, to.clone()),
         _ => part,
     }
 }

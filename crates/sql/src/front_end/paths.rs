@@ -1,14 +1,20 @@
 //! Which key or index reaches the rows for which conditions hold.
 
+use std::cmp::Reverse;
+
 use crate::catalogue::Relation;
 use crate::program::{CompareOperator, Path, Scalar};
 
-/// A column compared with a value that is the same for all rows.
+/// Most look-ups for a list of values.
+const LOOKUPS_MAX: usize = 1024;
+
+/// A column compared with values that are the same for all rows.
 #[derive(Clone, Debug)]
 pub(super) struct Condition {
     pub(super) column: usize,
     pub(super) operator: CompareOperator,
-    pub(super) value: Scalar,
+    /// One; of [`CompareOperator::Equal`] perhaps several, of which the column equals one.
+    pub(super) values: Vec<Scalar>,
 }
 
 /// A path, and how good it is.
@@ -19,6 +25,8 @@ pub(super) struct Chosen {
     pub(super) used: Vec<usize>,
     /// How many columns of the key or index are equal to a value.
     pub(super) equal: usize,
+    /// For how many combinations of values rows are looked up.
+    lookups: usize,
 }
 
 /// The best path: the whole key, then the most columns that are equal to a value, then bounds.
@@ -33,15 +41,19 @@ pub(super) fn choose_path(relation: &Relation, conditions: &[Condition]) -> Chos
             best = found;
         }
     }
-    if rank(&best) == (0, 0) {
+    if best.used.is_empty() {
         best.path = Path::Full;
     }
     best
 }
 
-/// Equal columns, then the number of bounds.
-fn rank(chosen: &Chosen) -> (usize, usize) {
-    (chosen.equal, chosen.used.len() - chosen.equal)
+/// Equal columns, then the number of bounds, then few look-ups.
+fn rank(chosen: &Chosen) -> (usize, usize, Reverse<usize>) {
+    (
+        chosen.equal,
+        chosen.used.len() - chosen.equal,
+        Reverse(chosen.lookups),
+    )
 }
 
 fn whole_key(chosen: Chosen) -> Chosen {
@@ -55,19 +67,39 @@ fn whole_key(chosen: Chosen) -> Chosen {
 }
 
 fn candidate(index: Option<usize>, columns: &[usize], conditions: &[Condition]) -> Chosen {
-    let (mut equal, mut used) = (Vec::new(), Vec::new());
+    let (mut values, mut used, mut lookups) = (Vec::new(), Vec::new(), 1);
     let find = |column: usize, operators: &[CompareOperator]| {
         conditions
             .iter()
             .position(|it| it.column == column && operators.contains(&it.operator))
     };
     for column in columns {
-        let Some(at) = find(*column, &[CompareOperator::Equal]) else {
+        let is_equal =
+            |it: &Condition| it.column == *column && it.operator == CompareOperator::Equal;
+        let equals = conditions.iter().enumerate().filter(|(_, it)| is_equal(it));
+        let shortest = equals.min_by_key(|(_, it)| it.values.len());
+        let Some((at, condition)) = shortest else {
             break;
         };
-        equal.push(conditions[at].value.clone());
+        let more = condition.values.len().saturating_mul(lookups);
+        if more > LOOKUPS_MAX {
+            break;
+        }
+        lookups = more;
+        values.push(condition.values.clone());
         used.push(at);
     }
+    let count = values.len();
+    let is_single = |values: &Vec<Scalar>| values.len() == 1;
+    if !values.iter().all(is_single) {
+        return Chosen {
+            path: Path::OneOf { index, values },
+            used,
+            equal: count,
+            lookups,
+        };
+    }
+    let equal: Vec<Scalar> = values.into_iter().flatten().collect();
     let (mut lower, mut upper) = (None, None);
     if let Some(column) = columns.get(equal.len()) {
         if let Some(at) = find(
@@ -75,7 +107,7 @@ fn candidate(index: Option<usize>, columns: &[usize], conditions: &[Condition]) 
             &[CompareOperator::Greater, CompareOperator::GreaterOrEqual],
         ) {
             let included = conditions[at].operator == CompareOperator::GreaterOrEqual;
-            lower = Some((conditions[at].value.clone(), included));
+            lower = Some((conditions[at].values[0].clone(), included));
             used.push(at);
         }
         if let Some(at) = find(
@@ -83,11 +115,10 @@ fn candidate(index: Option<usize>, columns: &[usize], conditions: &[Condition]) 
             &[CompareOperator::Less, CompareOperator::LessOrEqual],
         ) {
             let included = conditions[at].operator == CompareOperator::LessOrEqual;
-            upper = Some((conditions[at].value.clone(), included));
+            upper = Some((conditions[at].values[0].clone(), included));
             used.push(at);
         }
     }
-    let count = equal.len();
     Chosen {
         path: Path::Range {
             index,
@@ -97,5 +128,6 @@ fn candidate(index: Option<usize>, columns: &[usize], conditions: &[Condition]) 
         },
         used,
         equal: count,
+        lookups,
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use datafusion::logical_expr::LogicalPlan;
 
 use super::output_columns::OutputColumn;
+use crate::catalogue::SEQUENCE_VERSION;
 use crate::change::{DeleteProgram, InsertProgram, UpdateProgram};
 use crate::ddl_command::{CreateTable, DdlCommand};
 use crate::program::SelectProgram;
@@ -17,7 +18,7 @@ pub(crate) struct Planned {
     /// `None`: the statement returns no rows.
     pub(crate) columns: Option<Vec<OutputColumn>>,
     /// The numbers and versions of the tables that it uses; of sequences that it names, the version is
-    /// [`SEQUENCE_VERSION`](crate::catalogue::SEQUENCE_VERSION).
+    /// [`SEQUENCE_VERSION`].
     pub(crate) tables: Vec<(u32, u64)>,
     /// Whether its plan may be kept.
     pub(crate) is_kept: bool,
@@ -79,5 +80,11 @@ impl Planned {
     /// Whether it changes rows or the catalogue.
     pub(crate) fn is_change(&self) -> bool {
         !matches!(self.body, Body::Select { .. } | Body::Explain(_))
+    }
+
+    /// Whether it calls a function of a sequence.
+    pub(crate) fn uses_sequence(&self) -> bool {
+        let is_sequence = |(_, version): &(u32, u64)| *version == SEQUENCE_VERSION;
+        self.tables.iter().any(is_sequence)
     }
 }

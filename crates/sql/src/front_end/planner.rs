@@ -20,6 +20,7 @@ use super::context::{Binder, parser_options};
 use super::ddl_alter::alter_table;
 use super::decimals::DecimalRules;
 use super::errors::sql_error;
+use super::mixed_types::TextOperands;
 use super::names::has_into;
 use super::output_columns::{OutputColumn, output_columns, tell_apart};
 use super::parameter_types::note_types;
@@ -93,7 +94,10 @@ impl FrontEnd {
         let mut aggregate_functions =
             datafusion::execution::SessionStateDefaults::default_aggregate_functions();
         aggregate_functions.push(average());
-        let state = SessionStateBuilder::new_with_default_features()
+        let mut builder = SessionStateBuilder::new_with_default_features();
+        let planners = builder.expr_planners().get_or_insert_default();
+        planners.insert(0, Arc::new(TextOperands));
+        let state = builder
             .with_config(config)
             .with_runtime_env(runtime)
             .with_scalar_functions(scalar_functions)
@@ -355,13 +359,27 @@ fn explain(body: &Body) -> Vec<String> {
 fn describe(access: &crate::program::Access) -> String {
     use crate::program::Path;
     let table = &access.relation.row;
-    let filter = if access.filter.is_empty() {
-        ""
-    } else {
-        ", filtered"
+    let filter = match (access.filter.is_empty(), access.is_descending) {
+        (true, false) => "",
+        (true, true) => ", in descending order",
+        (false, false) => ", filtered",
+        (false, true) => ", in descending order, filtered",
     };
     match &access.path {
         Path::Key(_) => format!("by primary key of {}{filter}", table.name),
+        Path::OneOf { index, values } => {
+            let lookups: usize = values.iter().map(Vec::len).product();
+            match index.and_then(|index| table.indexes.get(index)) {
+                None => format!(
+                    "by {lookups} values of the primary key of {}{filter}",
+                    table.name
+                ),
+                Some(index) => format!(
+                    "by {lookups} values of index {} on {}{filter}",
+                    index.name, table.name
+                ),
+            }
+        }
         Path::Range { index: None, .. } => {
             format!("range of the primary key of {}{filter}", table.name)
         }

@@ -180,7 +180,8 @@ fn function(
         | "clock_timestamp" => now_as(SqlType::Timestamptz),
         "current_date" => now_as(SqlType::Date),
         "localtimestamp" => now_as(SqlType::Timestamp),
-        "current_user" | "session_user" | "user" | "current_role" => {
+        // The owner of everything is the role of the session: each has all rights.
+        "current_user" | "session_user" | "user" | "current_role" | "pg_get_userbyid" => {
             parameters.depends_on_session = true;
             text(&session.user)
         }

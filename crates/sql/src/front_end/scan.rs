@@ -1,16 +1,19 @@
 //! Scans of tables: their rows in batches, and a guess at the number of rows for the order of joins.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::compute::SortOptions;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Result as PlanResult, Statistics};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr, PhysicalSortExpr};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, SchedulingType};
 use datafusion::physical_plan::statistics::StatisticsArgs;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
@@ -35,14 +38,13 @@ pub(super) struct Scan {
     pub(super) columns: Vec<usize>,
     pub(super) table: Arc<OpenTable>,
     pub(super) context: RunContext,
-    pub(super) at: At,
+    /// What is still to be read, in this order.
+    pub(super) places: VecDeque<At>,
 }
 
 /// Where a scan goes on.
 #[derive(Clone, Debug)]
 pub(super) enum At {
-    /// Nowhere.
-    End,
     /// With the rows of these keys.
     Keys(Vec<Vec<u8>>),
     /// In the table.
@@ -62,8 +64,10 @@ pub(super) struct ScanExec {
 
 impl ScanExec {
     pub(super) fn new(scan: Scan, rows: Option<usize>) -> Self {
+        let order = scan.order();
+        let orders = (!order.is_empty()).then_some(order);
         let properties = PlanProperties::new(
-            EquivalenceProperties::new(Arc::clone(&scan.schema)),
+            EquivalenceProperties::new_with_orderings(Arc::clone(&scan.schema), orders),
             Partitioning::UnknownPartitioning(1),
             EmissionType::Incremental,
             Boundedness::Bounded,
@@ -147,16 +151,42 @@ impl ExecutionPlan for ScanExec {
 }
 
 impl Scan {
+    /// The columns in whose order the rows come: a read by the primary key is in its order, so it needs no sort for it.
+    fn order(&self) -> Vec<PhysicalSortExpr> {
+        if self.places.iter().any(|it| matches!(it, At::Index(..))) {
+            return Vec::new();
+        }
+        let mut order = Vec::new();
+        for column in self.relation.layout.key() {
+            let Some(at) = self.columns.iter().position(|it| it == column) else {
+                break;
+            };
+            let field = self.schema.field(at);
+            // Two zeros are one key, and not one value to Arrow.
+            if field.data_type().is_floating() {
+                break;
+            }
+            let options = SortOptions {
+                descending: false,
+                nulls_first: false,
+            };
+            let expr = Arc::new(Column::new(field.name(), at));
+            order.push(PhysicalSortExpr::new(expr, options));
+        }
+        order
+    }
+
     fn next_batch(&mut self) -> SqlResult<Option<RecordBatch>> {
         self.context.cancelled.check()?;
         let mut batch = BatchBuilder::new(Arc::clone(&self.schema), BATCH_ROWS)?;
         // An index may have entries, and the filter's range no rows, more than once.
-        while batch.rows() == 0 {
-            match std::mem::replace(&mut self.at, At::End) {
-                At::End => return Ok(None),
-                At::Keys(keys) => self.rows_of(&keys, &mut batch)?,
-                At::Range(scan) => self.range(scan, &mut batch)?,
-                At::Index(index, scan) => self.index(index, scan, &mut batch)?,
+        while !batch.is_full() {
+            match self.places.pop_front() {
+                None if batch.rows() == 0 => return Ok(None),
+                None => break,
+                Some(At::Keys(keys)) => self.rows_of(&keys, &mut batch)?,
+                Some(At::Range(scan)) => self.range(scan, &mut batch)?,
+                Some(At::Index(index, scan)) => self.index(index, scan, &mut batch)?,
             }
         }
         batch.finish().map(Some)
@@ -204,7 +234,7 @@ impl Scan {
         })?;
         if let Some(done) = stopped {
             done?;
-            self.at = At::Range(scan);
+            self.places.push_front(At::Range(scan));
         }
         Ok(())
     }
@@ -228,7 +258,7 @@ impl Scan {
         })?;
         self.rows_of(&keys, batch)?;
         if stopped.is_some() {
-            self.at = At::Index(index, scan);
+            self.places.push_front(At::Index(index, scan));
         }
         Ok(())
     }

@@ -27,12 +27,15 @@ use crate::types::{SqlType, TimeZone, from_text, write_text};
 /// its type.
 ///
 /// # Errors
-/// 42846 if there is no such cast.
+/// 42846 if there is no such cast; as [`check_literal`].
 pub(super) fn sql_cast(expr: &Expr, from: SqlType, to: SqlType) -> SqlResult<Option<Expr>> {
     if from == to {
         return Ok(None);
     }
     check_castable(from, to)?;
+    if from == SqlType::Text {
+        check_literal(expr, to)?;
+    }
     let (from_text, to_text) = (from.is_text(), to.is_text());
     let is_needed = match (
         from_text || from == SqlType::Uuid,
@@ -119,6 +122,20 @@ pub(super) fn may_be_any(expr: &Expr) -> bool {
     }
 }
 
+/// A literal without a type of its own is read when the statement is planned, also where no row needs its value.
+///
+/// # Errors
+/// 22P02 and its like if it is no value of the type.
+pub(super) fn check_literal(expr: &Expr, to: SqlType) -> SqlResult<()> {
+    match expr {
+        Expr::Alias(alias) => check_literal(&alias.expr, to),
+        Expr::Literal(ScalarValue::Utf8(Some(text)), _) if kind(to) != Kind::Text => {
+            from_text(to, text, TimeZone::Utc).map(|_| ())
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Whether a value may be stored in a column without a cast that is written. A text that is a literal may stand for a value
 /// of any type.
 ///
@@ -161,8 +178,8 @@ impl SqlCast {
                 SqlType::Varchar { limit } if limit > 0 => {
                     Datum::Text(text.chars().take(limit as usize).collect())
                 }
-                SqlType::Char { length } => {
-                    let cut: String = text.chars().take(length.max(1) as usize).collect();
+                SqlType::Char { length } if length > 0 => {
+                    let cut: String = text.chars().take(length as usize).collect();
                     Datum::Text(cut)
                 }
                 to => from_text(to, &text, TimeZone::Utc)?,

@@ -630,7 +630,7 @@ fn pg_tables(context: &RunContext) -> SqlResult<Rows> {
         vec![
             text(&row.schema),
             text(&row.name),
-            text("namiki"),
+            text(context.user.as_str()),
             Datum::Null,
             flag(has_index),
             flag(false),

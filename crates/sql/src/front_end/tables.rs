@@ -3,6 +3,7 @@
 //! A table in a kept plan is bound to no reader. Each run puts one into the session's configuration ([`RunContext`]), where
 //! the scan finds it.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -65,6 +66,7 @@ impl SqlTable {
         let access = Access {
             relation: Arc::clone(&self.relation),
             path,
+            is_descending: false,
             filter: Vec::new(),
         };
         let located = access.locate(&context.environment)?;
@@ -79,28 +81,39 @@ impl SqlTable {
             columns,
             table,
             context: context.clone(),
-            at: At::End,
+            places: VecDeque::new(),
         };
-        scan.at = match located {
-            Located::Nothing => At::End,
-            Located::Key(key) => At::Keys(vec![key]),
-            Located::Range { index: None, ends } => {
-                At::Range(RowScan::new(scan_range(&ends.0, &ends.1)))
+        let (index, ranges) = match located {
+            Located::Nothing => (None, Vec::new()),
+            Located::Key(key) => {
+                scan.places.push_back(At::Keys(vec![key]));
+                (None, Vec::new())
             }
-            Located::Range {
-                index: Some(index),
-                ends,
-            } => {
-                let index = self
-                    .storage
-                    .open(self.relation.row.indexes[index].storage)?;
-                At::Index(index, RowScan::new(scan_range(&ends.0, &ends.1)))
+            Located::Keys(keys) => {
+                scan.places.push_back(At::Keys(keys));
+                (None, Vec::new())
             }
+            Located::Range { index, ends } => (index, vec![ends]),
+            Located::Ranges { index, ranges } => (index, ranges),
         };
-        let rows = match &scan.at {
-            At::End => Some(0),
-            At::Keys(keys) => Some(keys.len()),
-            At::Range(_) | At::Index(..) => {
+        let index = match index {
+            Some(index) => Some(
+                self.storage
+                    .open(self.relation.row.indexes[index].storage)?,
+            ),
+            None => None,
+        };
+        scan.places.extend(ranges.iter().map(|ends| {
+            let scan = RowScan::new(scan_range(&ends.0, &ends.1));
+            match &index {
+                Some(index) => At::Index(Arc::clone(index), scan),
+                None => At::Range(scan),
+            }
+        }));
+        let rows = match scan.places.front() {
+            None => Some(0),
+            Some(At::Keys(keys)) => Some(keys.len()),
+            Some(At::Range(_) | At::Index(..)) => {
                 let rows = context.row_counts.rows(&scan.table, &context.handle);
                 rows.map(|rows| rows / share + 1)
             }
@@ -154,6 +167,10 @@ impl TableProvider for SqlTable {
 /// A guess at the part of a table that a path reaches: one row of so many.
 fn share_of(path: &Path) -> usize {
     match path {
+        Path::OneOf { values, .. } => {
+            let lookups: usize = values.iter().map(Vec::len).product();
+            (20 / lookups.max(1)).max(1)
+        }
         Path::Range { equal, .. } if !equal.is_empty() => 20,
         Path::Range { .. } => 3,
         Path::Key(_) | Path::Full => 1,

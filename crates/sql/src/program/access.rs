@@ -3,7 +3,7 @@
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
-use namiki::{ScanRange, Transaction};
+use namiki::{Direction, ScanRange, Transaction};
 use namiki_data::after_prefix;
 use namiki_data::columns::{ColumnType, Datum, NullOrder, key_codec};
 
@@ -17,6 +17,8 @@ use crate::storage::{OpenTable, Storage, index_prefix};
 pub(crate) struct Access {
     pub(crate) relation: Arc<Relation>,
     pub(crate) path: Path,
+    /// Whether the rows are visited in descending order of the key.
+    pub(crate) is_descending: bool,
     /// What else has to hold.
     pub(crate) filter: Vec<Scalar>,
 }
@@ -35,6 +37,13 @@ pub(crate) enum Path {
         lower: Option<(Scalar, bool)>,
         upper: Option<(Scalar, bool)>,
     },
+    /// The rows whose primary key, or index entry, begins with one of several combinations of values: `IN (…)`.
+    OneOf {
+        /// The number of the index among the table's; `None`: the primary key.
+        index: Option<usize>,
+        /// For each column from the first one on, the values that it may have. Some of them may be equal or null.
+        values: Vec<Vec<Scalar>>,
+    },
     /// All rows.
     Full,
 }
@@ -52,8 +61,15 @@ pub(crate) enum Located {
     Nothing,
     /// The row of this key.
     Key(Vec<u8>),
+    /// The rows of these keys, in ascending order and each once.
+    Keys(Vec<Vec<u8>>),
     /// A range of the primary key, or of the index of this number.
     Range { index: Option<usize>, ends: Ends },
+    /// Several such ranges, in ascending order and without common parts.
+    Ranges {
+        index: Option<usize>,
+        ranges: Vec<Ends>,
+    },
 }
 
 impl Access {
@@ -110,7 +126,7 @@ impl Access {
             }
             visit(&values, key, row)
         };
-        let (index, ends) = match self.locate(environment)? {
+        let (index, mut ranges) = match self.locate(environment)? {
             Located::Nothing => return Ok(()),
             Located::Key(key) => {
                 return match tx.row(&table.table, &key)? {
@@ -118,23 +134,48 @@ impl Access {
                     None => Ok(()),
                 };
             }
-            Located::Range { index: None, ends } => {
-                scan(tx, &table, &ends, visit)?;
-                return guard.check_reads(tx);
+            Located::Keys(keys) => return self.visit_keys(tx, &table, keys, visit),
+            Located::Range { index, ends } => (index, vec![ends]),
+            Located::Ranges { index, ranges } => (index, ranges),
+        };
+        let direction = if self.is_descending {
+            ranges.reverse();
+            Direction::Backward
+        } else {
+            Direction::Forward
+        };
+        let Some(index) = index else {
+            for ends in &ranges {
+                if scan(tx, &table, ends, direction, &mut visit)?.is_break() {
+                    break;
+                }
             }
-            Located::Range {
-                index: Some(index),
-                ends,
-            } => (index, ends),
+            return guard.check_reads(tx);
         };
         let index = storage.open(relation.row.indexes[index].storage)?;
         let mut keys = Vec::new();
-        scan(tx, &index, &ends, |_, key| {
-            keys.push(key.to_vec());
-            guard.visit(keys.len())?;
-            Ok(ControlFlow::Continue(()))
-        })?;
+        for ends in &ranges {
+            let _ = scan(tx, &index, ends, Direction::Forward, |_, key| {
+                keys.push(key.to_vec());
+                guard.visit(keys.len())?;
+                Ok(ControlFlow::Continue(()))
+            })?;
+        }
         guard.check_reads(tx)?;
+        self.visit_keys(tx, &table, keys, visit)
+    }
+
+    /// Visits the rows of these keys, from the last one on if the order is descending.
+    fn visit_keys(
+        &self,
+        tx: &mut Transaction,
+        table: &OpenTable,
+        mut keys: Vec<Vec<u8>>,
+        mut visit: impl FnMut(&[u8], &[u8]) -> SqlResult<ControlFlow<()>>,
+    ) -> SqlResult<()> {
+        if self.is_descending {
+            keys.reverse();
+        }
         for key in keys {
             if let Some(row) = tx.row(&table.table, &key)?
                 && visit(&key, row)?.is_break()
@@ -174,6 +215,51 @@ impl Access {
                     None => Located::Nothing,
                 }
             }
+            Path::OneOf { index, values } => self.combinations(*index, values, environment)?,
+        })
+    }
+
+    /// Where the rows with one of these combinations of values are.
+    fn combinations(
+        &self,
+        index: Option<usize>,
+        values: &[Vec<Scalar>],
+        environment: &Environment,
+    ) -> SqlResult<Located> {
+        let relation = &self.relation;
+        let columns: &[usize] = match index {
+            Some(index) => &relation.row.indexes[index].columns,
+            None => relation.layout.key(),
+        };
+        let alone = index.is_none() && columns.len() == 1;
+        let mut prefixes = vec![Vec::new()];
+        for (values, column) in values.iter().zip(columns) {
+            let stored = relation.layout.columns()[*column].column_type;
+            let mut longer = Vec::with_capacity(prefixes.len() * values.len());
+            for value in values {
+                let Some(value) = storable(value.constant(environment)?, stored) else {
+                    continue;
+                };
+                for prefix in &prefixes {
+                    let mut bytes = prefix.clone();
+                    append(index, alone, &value, stored, &mut bytes);
+                    longer.push(bytes);
+                }
+            }
+            prefixes = longer;
+        }
+        prefixes.sort_unstable();
+        prefixes.dedup();
+        if index.is_none() && values.len() == columns.len() {
+            return Ok(Located::Keys(prefixes));
+        }
+        let range = |prefix: Vec<u8>| {
+            let end = after_prefix(&prefix);
+            (Bound::Included(prefix), end)
+        };
+        Ok(Located::Ranges {
+            index,
+            ranges: prefixes.into_iter().map(range).collect(),
         })
     }
 
@@ -211,16 +297,12 @@ impl Access {
         };
         let stored = |at: usize| relation.layout.columns()[columns[at]].column_type;
         let alone = index.is_none() && columns.len() == 1;
-        let append = |value: &Datum, column_type: ColumnType, into: &mut Vec<u8>| match index {
-            Some(_) => index_prefix([(value, column_type)], into),
-            None => key_codec::encode_column(value.value(), column_type, None, alone, into),
-        };
         let mut prefix = Vec::new();
         for (at, part) in equal.iter().enumerate() {
             let Some(value) = storable(part.constant(environment)?, stored(at)) else {
                 return Ok(None);
             };
-            append(&value, stored(at), &mut prefix);
+            append(index, alone, &value, stored(at), &mut prefix);
         }
         let bound = |bound: Option<&(Scalar, bool)>| -> SqlResult<Option<Option<(Vec<u8>, bool)>>> {
             let Some((scalar, included)) = bound else {
@@ -230,7 +312,7 @@ impl Access {
                 return Ok(None);
             };
             let mut bytes = prefix.clone();
-            append(&value, stored(equal.len()), &mut bytes);
+            append(index, alone, &value, stored(equal.len()), &mut bytes);
             Ok(Some(Some((bytes, *included))))
         };
         let (Some(lower), Some(upper)) = (bound(lower)?, bound(upper)?) else {
@@ -270,6 +352,20 @@ impl Access {
     }
 }
 
+/// Appends a column of an index, or of the primary key, of which it is the only one if `alone`.
+fn append(
+    index: Option<usize>,
+    alone: bool,
+    value: &Datum,
+    column_type: ColumnType,
+    into: &mut Vec<u8>,
+) {
+    match index {
+        Some(_) => index_prefix([(value, column_type)], into),
+        None => key_codec::encode_column(value.value(), column_type, None, alone, into),
+    }
+}
+
 fn lower_is_bounded(start: &Bound<Vec<u8>>, prefix: &[u8]) -> bool {
     matches!(start, Bound::Included(bytes) if bytes != prefix)
 }
@@ -299,16 +395,20 @@ fn scan(
     tx: &mut Transaction,
     table: &OpenTable,
     (start, end): &Ends,
+    direction: Direction,
     mut visit: impl FnMut(&[u8], &[u8]) -> SqlResult<ControlFlow<()>>,
-) -> SqlResult<()> {
-    let stopped = tx.scan_rows(
-        &table.table,
-        scan_range(start, end),
-        |key, row| match visit(key, row) {
-            Ok(ControlFlow::Continue(())) => ControlFlow::Continue(()),
-            Ok(ControlFlow::Break(())) => ControlFlow::Break(Ok(())),
-            Err(error) => ControlFlow::Break(Err(error)),
-        },
-    )?;
-    stopped.unwrap_or(Ok(()))
+) -> SqlResult<ControlFlow<()>> {
+    let range = ScanRange {
+        direction,
+        ..scan_range(start, end)
+    };
+    let stopped = tx.scan_rows(&table.table, range, |key, row| match visit(key, row) {
+        Ok(ControlFlow::Continue(())) => ControlFlow::Continue(()),
+        Ok(ControlFlow::Break(())) => ControlFlow::Break(Ok(())),
+        Err(error) => ControlFlow::Break(Err(error)),
+    })?;
+    match stopped {
+        None => Ok(ControlFlow::Continue(())),
+        Some(done) => done.map(|()| ControlFlow::Break(())),
+    }
 }

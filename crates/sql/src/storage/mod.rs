@@ -13,5 +13,5 @@ pub(crate) use index_entries::{index_key, index_prefix, unique_key};
 pub(crate) use keys::encode_key;
 pub(crate) use reader::{ReadHandle, Reader};
 pub(crate) use row_format::{FixedPlace, FormatColumn, RowFormat};
-pub(crate) use tables::{OpenTable, Storage};
+pub(crate) use tables::{OpenTable, Storage, core_table_name};
 pub(crate) use upgrade::{NotUpgraded, recipes, upgrade};

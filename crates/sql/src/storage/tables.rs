@@ -57,7 +57,8 @@ pub(crate) struct Storage {
     open: RwLock<HashMap<u64, Arc<OpenTable>>>,
 }
 
-fn name_of(number: u64) -> String {
+/// The name of the core table of this number.
+pub(crate) fn core_table_name(number: u64) -> String {
     format!("{PREFIX}{number}")
 }
 
@@ -82,7 +83,7 @@ impl Storage {
         if let Some(found) = self.open.read().get(&number) {
             return Ok(Arc::clone(found));
         }
-        let name = name_of(number);
+        let name = core_table_name(number);
         let Some(table) = self.db.untyped_table(&name)? else {
             return Err(SqlError::from(namiki::Error::TableDropped { table: name }));
         };
@@ -113,7 +114,7 @@ impl Storage {
         room_bytes: usize,
         schema: Option<&Schema>,
     ) -> SqlResult<Arc<OpenTable>> {
-        let name = name_of(number);
+        let name = core_table_name(number);
         let schema = schema.map(schema_bytes).transpose()?;
         let table = self.db.create_untyped_table(&UntypedTable {
             name: &name,
@@ -159,7 +160,7 @@ impl Storage {
     /// Those of the core; the next opening drops it then.
     pub(crate) fn remove(&self, number: u64) -> SqlResult<()> {
         self.open.write().remove(&number);
-        match self.db.drop_table(&name_of(number)) {
+        match self.db.drop_table(&core_table_name(number)) {
             Ok(()) | Err(namiki::Error::NoSuchTable { .. }) => Ok(()),
             Err(error) => Err(error.into()),
         }

@@ -107,6 +107,48 @@ fn a_plan_in_a_block_ends_soon() {
 }
 
 #[test]
+fn building_indexes_and_keys_ends_soon() {
+    let fixture = Fixture::with(EngineOptions {
+        scan_rows_max: 10_000_000,
+        ..EngineOptions::default()
+    });
+    let mut client = fixture.client();
+    client.tag("CREATE TABLE t (id int NOT NULL, a int)");
+    client.tag("INSERT INTO t SELECT x, x % 7 FROM generate_series(1, 400000) AS x");
+    // Filled within a fraction of a second each, were they not cancelled before.
+    let texts = [
+        "CREATE INDEX t_a ON t (a)",
+        "ALTER TABLE t ADD PRIMARY KEY (id)",
+        "ALTER TABLE t ADD CHECK (a >= 0)",
+        "ALTER TABLE t ALTER COLUMN a TYPE text",
+    ];
+    for block in [false, true] {
+        for text in texts {
+            if block {
+                client.tag("BEGIN");
+            }
+            let (error, after) = cancelled(&mut client, text, Duration::from_millis(20));
+            assert_eq!(
+                error.sqlstate(),
+                sqlstate::QUERY_CANCELED,
+                "{text}: {error:?}"
+            );
+            assert!(after < SOON, "{text}: {after:?}");
+            if block {
+                client.tag("ROLLBACK");
+            }
+        }
+    }
+    // Nothing of them is left, and no other statement waits for their end.
+    assert_eq!(client.tag("UPDATE t SET a = -1 WHERE id = 1"), "UPDATE 1");
+    assert_eq!(client.tag("INSERT INTO t VALUES (1, 5)"), "INSERT 0 1");
+    let plan = client.lines("EXPLAIN SELECT id FROM t WHERE a = 5");
+    assert!(!plan.iter().any(|line| line.contains("t_a")), "{plan:?}");
+    client.tag("DELETE FROM t WHERE id > 1000");
+    client.tag("CREATE INDEX t_a ON t (a)");
+}
+
+#[test]
 fn changes_of_many_rows_end_soon() {
     let options = EngineOptions {
         scan_rows_max: 10_000_000,

@@ -250,6 +250,39 @@ impl Client {
         })
     }
 
+    /// The one value of an answer, in binary format.
+    pub(super) fn binary_value(&mut self, text: &str) -> Vec<u8> {
+        let Self {
+            connection,
+            runtime,
+        } = self;
+        runtime.block_on(async {
+            let statement = connection.prepare(text, &[]).await.unwrap();
+            let mut portal = connection.bind(&statement, &[], &[], &[1]).unwrap();
+            let mut sink = Rows::default();
+            let done = connection.execute(&mut portal, Scope::Alone, 0, &mut sink);
+            done.await.unwrap();
+            connection.sync().await.unwrap();
+            sink.rows.remove(0).remove(0).unwrap()
+        })
+    }
+
+    /// Runs a prepared statement with one parameter in binary format.
+    pub(super) fn prepared_binary(&mut self, text: &str, value: &[u8]) -> SqlResult<Answer> {
+        let Self {
+            connection,
+            runtime,
+        } = self;
+        runtime.block_on(async {
+            let statement = connection.prepare(text, &[]).await?;
+            let values = vec![Some(value); statement.parameters().len()];
+            let mut portal = connection.bind(&statement, &[1], &values, &[])?;
+            let answer = finish(connection, &mut portal, Scope::Alone).await?;
+            connection.sync().await?;
+            Ok(answer)
+        })
+    }
+
     /// The numbers of rows of each part of a portal, and its tag.
     pub(super) fn in_parts(&mut self, text: &str, limit: u32) -> SqlResult<(Vec<usize>, String)> {
         let Self {

@@ -12,6 +12,7 @@ mod constraints;
 mod copying;
 mod gone_clients;
 mod harness;
+mod indexed_parameters;
 mod join_order;
 mod limits;
 mod numbers;

@@ -1,7 +1,8 @@
 //! Contents after the database was closed, or has crashed.
 
 use super::harness::Fixture;
-use crate::sqlstate;
+use crate::storage::Reader;
+use crate::{Engine, EngineOptions, sqlstate};
 
 #[test]
 fn tables_rows_and_sequences_survive() {
@@ -49,4 +50,39 @@ fn core_tables_that_nothing_names_are_dropped() {
     assert_eq!(fixture.engine.database().tables().len(), before + 1);
     let fixture = fixture.reopened();
     assert_eq!(fixture.engine.database().tables().len(), before);
+}
+
+#[test]
+fn a_table_without_its_rows_is_named() {
+    for (storages, expected) in [
+        (0..1, "the database has lost the rows of table \"kept\" ("),
+        (
+            1..2,
+            "the database has lost the entries of index \"kept_a\" on table \"kept\" (",
+        ),
+    ] {
+        let fixture = Fixture::new();
+        let mut client = fixture.client();
+        client.tag("CREATE TABLE other (a int)");
+        client.tag("CREATE TABLE kept (id int PRIMARY KEY, a int)");
+        client.tag("CREATE INDEX kept_a ON kept (a)");
+        drop(client);
+        let db = fixture.engine.database().clone();
+        let view = db.view().unwrap();
+        let catalogue = &fixture.engine.shared.catalogue;
+        let relations = catalogue.relations(&mut Reader::View(&view)).unwrap();
+        let kept = relations.iter().find(|it| it.row.name == "kept").unwrap();
+        let numbers: Vec<u64> = kept.row.storages().collect();
+        drop(view);
+        for number in &numbers[storages] {
+            fixture.engine.shared.storage.remove(*number).unwrap();
+        }
+        let error = Engine::open(db, EngineOptions::default()).unwrap_err();
+        assert_eq!(error.sqlstate(), sqlstate::DATA_CORRUPTED);
+        assert!(error.message().starts_with(expected), "{error}");
+        assert!(
+            error.message().contains("restore it from a backup"),
+            "{error}"
+        );
+    }
 }

@@ -212,3 +212,47 @@ fn read_only_blocks_change_nothing() {
     client.tag("ROLLBACK");
     client.tag("DELETE FROM account");
 }
+
+#[test]
+fn lists_of_keys_conflict_only_with_their_rows() {
+    let fixture = Fixture::new();
+    let mut client = fixture.client();
+    client.tag("CREATE TABLE t (id int PRIMARY KEY, a int, b int)");
+    client.tag("CREATE INDEX t_a ON t (a)");
+    client.tag("INSERT INTO t SELECT x, x % 50, 0 FROM generate_series(1, 500) AS x");
+    let mut other = fixture.client();
+    for (own, others) in [
+        (
+            "UPDATE t SET b = b + 1 WHERE id IN (1, 3, 5, 1, 7)",
+            "UPDATE t SET b = b + 1 WHERE id IN (2, 4)",
+        ),
+        (
+            "SELECT count(*) FROM (SELECT b FROM t WHERE id IN (1, 3)) x",
+            "UPDATE t SET b = b + 1 WHERE id = 2 OR id = 4",
+        ),
+        (
+            "SELECT b FROM t WHERE id IN (1, 3)",
+            "DELETE FROM t WHERE id IN (100, 102)",
+        ),
+        (
+            "UPDATE t SET b = 9 WHERE a IN (10, 11)",
+            "UPDATE t SET b = 8 WHERE a IN (20, 21, 22, 23)",
+        ),
+        (
+            "SELECT id FROM t ORDER BY id LIMIT 3",
+            "UPDATE t SET b = 7 WHERE id = 400",
+        ),
+    ] {
+        client.tag("BEGIN");
+        client.query(own).unwrap();
+        // Also a change, so that its reads are checked at its end.
+        client.tag("UPDATE t SET b = b + 1 WHERE id = 300");
+        other.query(others).unwrap();
+        assert_eq!(client.tag("COMMIT"), "COMMIT", "{own}; {others}");
+    }
+    client.tag("BEGIN");
+    client.lines("SELECT b FROM t WHERE id IN (1, 3)");
+    client.tag("UPDATE t SET b = b + 1 WHERE id = 300");
+    other.tag("UPDATE t SET b = b + 1 WHERE id IN (3, 4)");
+    assert_eq!(client.state("COMMIT"), sqlstate::SERIALIZATION_FAILURE);
+}

@@ -63,9 +63,10 @@ pub(crate) fn from_binary(of: SqlType, bytes: &[u8]) -> SqlResult<Datum> {
             let unscaled = rescale_input(of, unscaled, from, scale)?;
             Datum::Decimal { unscaled, scale }
         }
+        // As `from_text` reads it.
+        SqlType::Char { .. } => Datum::Text(utf8(bytes)?.trim_end_matches(' ').to_owned()),
         SqlType::Text
         | SqlType::Varchar { .. }
-        | SqlType::Char { .. }
         | SqlType::Json
         | SqlType::Name
         | SqlType::Interval => Datum::Text(utf8(bytes)?.to_owned()),

@@ -57,7 +57,7 @@ pub(crate) enum SqlType {
     },
     /// `character(length)`
     Char {
-        /// The number of characters.
+        /// The number of characters; 0: any, as of a parameter.
         length: u32,
     },
     /// `date`
@@ -91,6 +91,8 @@ impl SqlType {
         precision: NUMERIC_PRECISION,
         scale: NUMERIC_SCALE,
     };
+    /// The `character` without a length: spaces at the end have no meaning.
+    pub(crate) const BPCHAR: Self = Self::Char { length: 0 };
     /// The `varchar` without a limit.
     pub(crate) const VARCHAR: Self = Self::Varchar { limit: 0 };
 
@@ -135,7 +137,7 @@ impl SqlType {
             114 | 3802 => Self::Json,
             700 => Self::Float4,
             701 => Self::Float8,
-            1042 => Self::VARCHAR,
+            1042 => Self::BPCHAR,
             1043 => Self::VARCHAR,
             1082 => Self::Date,
             1114 => Self::Timestamp,
@@ -165,7 +167,7 @@ impl SqlType {
     pub(crate) fn modifier(self) -> i32 {
         match self {
             Self::Varchar { limit } if limit > 0 => limit as i32 + 4,
-            Self::Char { length } => length as i32 + 4,
+            Self::Char { length } if length > 0 => length as i32 + 4,
             Self::Numeric { .. } if self == Self::NUMERIC => -1,
             Self::Numeric { precision, scale } => {
                 ((i32::from(precision) << 16) | i32::from(scale)) + 4
@@ -258,7 +260,10 @@ impl SqlType {
             }
             // Stored without the spaces at the end, which have no meaning; shown with them.
             (Self::Char { length }, Datum::Text(text)) => {
-                let mut text = cut(text, length as usize, self)?;
+                let mut text = match length {
+                    0 => text,
+                    length => cut(text, length as usize, self)?,
+                };
                 text.truncate(text.trim_end_matches(' ').len());
                 Ok(Datum::Text(text))
             }
@@ -347,7 +352,7 @@ impl fmt::Display for SqlType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::Varchar { limit } if limit > 0 => write!(f, "character varying({limit})"),
-            Self::Char { length } => write!(f, "character({length})"),
+            Self::Char { length } if length > 0 => write!(f, "character({length})"),
             Self::Numeric { precision, scale } if *self != Self::NUMERIC => {
                 write!(f, "numeric({precision},{scale})")
             }

@@ -43,7 +43,7 @@ pub(crate) fn from_text(to: SqlType, text: &str, zone: TimeZone) -> SqlResult<Da
             if narrow.is_infinite() && !is_word || is_lost && !is_zero {
                 return Err(too_large(to, text));
             }
-            Datum::F64(Float(number))
+            Datum::F64(Float(narrow))
         }
         SqlType::Numeric { scale, .. } => {
             let value = parse_numeric(text.trim()).ok_or_else(invalid)?;
@@ -54,6 +54,14 @@ pub(crate) fn from_text(to: SqlType, text: &str, zone: TimeZone) -> SqlResult<Da
             else {
                 return Err(invalid());
             };
+            let is_lost = unscaled == 0
+                && text
+                    .split(['e', 'E'])
+                    .next()
+                    .is_some_and(|digits| digits.contains(|it: char| ('1'..='9').contains(&it)));
+            if is_lost && to == SqlType::NUMERIC {
+                return Err(too_large(to, text));
+            }
             let unscaled = rescale_input(to, unscaled, from, scale)?;
             Datum::Decimal { unscaled, scale }
         }
@@ -255,6 +263,11 @@ mod tests {
             (
                 SqlType::Float4,
                 "-1e39",
+                sqlstate::NUMERIC_VALUE_OUT_OF_RANGE,
+            ),
+            (
+                SqlType::NUMERIC,
+                "1e-40",
                 sqlstate::NUMERIC_VALUE_OUT_OF_RANGE,
             ),
             (SqlType::Json, "{", sqlstate::INVALID_TEXT_REPRESENTATION),
