@@ -51,6 +51,7 @@ const ORDER: &[&str] = &[
     "commit/access_set",
     "commit/drops",
     "commit/latency",
+    "commit/removal_pause",
     "commit/removed_keys",
     "commit/room_requests",
     "commit/engine",

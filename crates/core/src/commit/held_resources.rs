@@ -21,7 +21,7 @@ use namiki_platform::{Stamp, WorkerId};
 use crate::commit::access_set::AccessSet;
 use crate::commit::engine::{Engine, GroupLocks};
 use crate::commit::epoch::SlotId;
-use crate::commit::removed_keys::{NewRecords, Taken};
+use crate::commit::removed_keys::{MANY_REMOVED, NewRecords, REMOVED_BATCH, Taken};
 use crate::commit::undo::UndoList;
 use crate::commit::views::uncommitted::Uncommitted;
 use crate::concurrency::contention::admission::AdmissionPermit;
@@ -29,13 +29,6 @@ use crate::concurrency::contention::retry_state::RetryState;
 use crate::concurrency::lock::{LockMode, LockWaitList, Locks};
 use crate::storage::free_large_buffers::Sizes;
 use crate::wal_format::aries_operation::OperationLog;
-
-/// Keys are taken out of the indexes in batches of this size: a scan that has read their leaf meets
-/// one conflict for all.
-pub(super) const REMOVED_BATCH: usize = 64;
-/// The most keys that one commit takes out. If this number waits, transactions that fail take some
-/// out, too.
-pub(super) const MANY_REMOVED: usize = 1024;
 
 /// The resources of a transaction, and of its retries.
 pub(crate) struct TxnResources {

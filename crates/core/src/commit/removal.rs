@@ -48,8 +48,7 @@ use namiki_log::EpochSource;
 use namiki_platform::{Epoch, Stamp};
 
 use crate::commit::engine::Engine;
-use crate::commit::held_resources::{MANY_REMOVED, REMOVED_BATCH};
-use crate::commit::removed_keys::{RemovedKey, Taken};
+use crate::commit::removed_keys::{MANY_REMOVED, REMOVED_BATCH, RemovedKey, Taken};
 use crate::concurrency::cc::{CcProtocol, with_protocol};
 use crate::protocol_spec::LockRelease;
 use crate::table::raw_table::RawTable;

@@ -56,12 +56,12 @@ impl RemovalPauses {
     /// microseconds, and waits for no transaction.
     pub(crate) fn begin(&self) {
         self.held.fetch_add(1, Ordering::SeqCst);
-        let mut turn = 0;
+        let mut round = 0;
         // SeqCst: after the addition, see above; it pairs with the Release of `Removing`, so what
         // was removed is seen removed.
         while self.removing.load(Ordering::SeqCst) > 0 {
-            pause(turn);
-            turn += 1;
+            pause(round);
+            round += 1;
         }
     }
 

@@ -13,6 +13,13 @@ use crate::storage::free_large_buffers::{LARGE_BYTES, Sizes, free_if_large};
 use crate::storage::record::RecordRef;
 use crate::table::raw_table::{Resolved, TableId};
 
+/// Keys are taken out of the indexes in batches of this size: a scan that has read their leaf meets
+/// one conflict for all.
+pub(super) const REMOVED_BATCH: usize = 64;
+/// The most keys that one commit takes out. If this number waits, transactions that fail take some
+/// out, too.
+pub(super) const MANY_REMOVED: usize = 1024;
+
 /// A key with a record that has no value.
 #[derive(Debug)]
 pub(super) struct RemovedKey {
