@@ -84,6 +84,10 @@ impl Builder {
             attempts_max: self.tuning.attempts_max,
             waits: self.tuning.waits,
             read_only: opened.read_only,
+            replica_through: self.is_replica.then(|| {
+                let image = opened.image.as_ref();
+                image.map_or(Stamp(0), |image| image.list.stamp)
+            }),
             view_bytes_max: self.tuning.view_bytes_max,
         };
         let Opened {
