@@ -30,6 +30,7 @@ mod office;
 mod payload;
 mod payload_cache;
 mod raft;
+mod scans;
 mod security;
 mod server;
 mod session;

@@ -18,6 +18,7 @@ use crate::network::{Network, NodeId, PeerMessage};
 use crate::office::Office;
 use crate::payload_cache::PayloadCache;
 use crate::raft::{RaftEvent, RaftView};
+use crate::scans::Scan;
 use crate::session::SessionTable;
 use crate::storage::NodeStore;
 use crate::uncommitted_groups::{Members, TaskStore};
@@ -49,6 +50,7 @@ pub(crate) struct Shared {
     pub(crate) payload_writers: Vec<Mailbox<(PayloadRef, Bytes)>>,
     /// Payloads that other nodes ask for.
     pub(crate) fetches: Mailbox<(NodeId, Vec<PayloadRef>)>,
+    pub(crate) scans: Mailbox<Scan>,
 
     pub(crate) view: Mutex<RaftView>,
     pub(crate) applied: AtomicU64,
@@ -167,6 +169,7 @@ impl Shared {
         self.applier.close();
         self.raft_writer.close();
         self.fetches.close();
+        self.scans.close();
         self.workers.iter().for_each(Mailbox::close);
         self.payload_writers.iter().for_each(Mailbox::close);
     }

@@ -12,6 +12,7 @@ use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use namiki::TableId;
+use namiki::replica::ReplicaError;
 use namiki_client::protocol::Response;
 use namiki_platform::Stamp;
 
@@ -24,12 +25,16 @@ use crate::membership::MembershipChange;
 use crate::office::ReadRequest;
 use crate::payload::Payload;
 use crate::raft::RaftEvent;
+use crate::scans::Scan;
 use crate::shared::Shared;
 use crate::status::status;
 use crate::storage::ReadAhead;
 
 /// Byte limit of the values of one read; the value that crosses it is still returned.
 const READ_BYTES_MAX: usize = 8 << 20;
+
+/// Most deleted keys that leave the indexes after one entry: more than an entry deletes.
+const REMOVED_MAX: usize = 64 << 10;
 
 /// Applies entries.
 pub(crate) struct Applier {
@@ -39,7 +44,6 @@ pub(crate) struct Applier {
     elected: Option<u64>,
     /// Reads that wait for an entry.
     reads: VecDeque<(u64, Vec<ReadRequest>)>,
-    next_table: u32,
     ahead: ReadAhead,
 }
 
@@ -50,7 +54,6 @@ impl Applier {
             applied: 0,
             elected: None,
             reads: VecDeque::new(),
-            next_table: 1,
             ahead: ReadAhead::default(),
         }
     }
@@ -85,12 +88,15 @@ impl Applier {
                 let mut status = status(&self.shared, &office);
                 drop(office);
                 status.applied_lsn = self.applied;
-                let tables = self.shared.replica.state_hash();
+                let view = (self.shared.replica.view())
+                    .map_err(|error| NodeFailure::database("opening a view", error))?;
                 let sessions = self.shared.sessions.lock().state_hash();
-                status.state_hash = Some(tables.wrapping_add(sessions));
-                self.shared.is_hashing.store(false, Ordering::Release);
-                let answer = Response::Status(Box::new(status));
-                self.shared.network.reply(connection, answer);
+                self.shared.scans.put(Scan::StateHash {
+                    connection,
+                    status: Box::new(status),
+                    view,
+                    sessions,
+                });
             }
         }
         self.answer_reads();
@@ -111,6 +117,11 @@ impl Applier {
             EntryBody::Membership(bytes) if MembershipChange::decode(bytes).is_some() => {}
             EntryBody::Membership(_) => return Err(NodeFailure::unknown_entry(entry.index)),
         }
+        if !matches!(entry.body, EntryBody::Group(_)) {
+            let passed = self.shared.replica.pass(Stamp(entry.index));
+            passed.map_err(|error| NodeFailure::not_applied(entry.index, error))?;
+        }
+        self.shared.replica.take_out_removed(REMOVED_MAX);
         self.applied = entry.index;
         self.shared.applied.store(entry.index, Ordering::Release);
         if entry.body == EntryBody::Empty && self.elected == Some(entry.term) {
@@ -227,23 +238,22 @@ impl Applier {
                 name,
                 eight_byte_keys,
             } => {
-                let known = self.shared.replica.table_id(name);
-                let table = match known {
-                    Some(table) => table,
-                    None => {
-                        let table = TableId(self.next_table);
-                        (self
-                            .shared
-                            .replica
-                            .create_table(table, name, *eight_byte_keys))
-                        .map_err(|error| NodeFailure::not_created(index, error))?;
-                        self.next_table += 1;
-                        table
-                    }
+                let replica = &self.shared.replica;
+                let created = match replica.table_id(name) {
+                    Some(known) => Ok(known),
+                    None => replica.create_table(name, *eight_byte_keys),
                 };
-                Response::Table {
-                    name: name.clone(),
-                    table: table.0,
+                match created {
+                    Ok(table) => Response::Table {
+                        name: name.clone(),
+                        table: table.0,
+                    },
+                    // Every node refuses it.
+                    Err(error @ ReplicaError::TableName { .. }) => Response::Refused {
+                        request: 0,
+                        reason: error.to_string(),
+                    },
+                    Err(error) => return Err(NodeFailure::not_created(index, error)),
                 }
             }
         };

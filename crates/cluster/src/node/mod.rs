@@ -23,6 +23,7 @@ use crate::groups::producer::RequestLimits;
 use crate::groups::worker::GroupOptions;
 use crate::network::{Inbox, Network, NodeId};
 use crate::raft::{RaftEvent, RaftOptions};
+use crate::scans::run_scans;
 use crate::shared::Shared;
 use crate::storage::{NodeStore, Recovered};
 use parts::{NodeInbox, Parts};
@@ -162,6 +163,12 @@ impl Node {
         self.thread("applier", move || {
             while let Some(events) = shared.applier.take_all(None) {
                 parts::run_applier(&shared, &mut applier, events);
+            }
+        })?;
+        let shared = Arc::clone(&self.shared);
+        self.thread("scan", move || {
+            while let Some(scans) = shared.scans.take_all(None) {
+                run_scans(&shared, scans);
             }
         })?;
         let shared = Arc::clone(&self.shared);

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use bytes::Bytes;
-use namiki::replica::Replica;
 use namiki_client::protocol::{Request, Response, Role};
 use parking_lot::Mutex;
 
@@ -55,10 +54,12 @@ impl Parts {
             entries: recovered.entries,
             missing: recovered.missing,
         };
+        let replica = store.open_replica();
+        let replica = replica.map_err(|error| NodeFailure::database("opening its tables", error))?;
         let shared = Arc::new(Shared {
             node,
             membership: Mutex::new(Arc::new(Membership::new(&restored.voters))),
-            replica: Arc::new(Replica::new()),
+            replica: Arc::new(replica),
             sessions: Mutex::new(SessionTable::default()),
             office: Mutex::new(Office::default()),
             task_stores: (0..workers).map(|_| TaskStore::default()).collect(),
@@ -72,6 +73,7 @@ impl Parts {
             raft_writer: Mailbox::default(),
             payload_writers: (0..workers).map(|_| Mailbox::default()).collect(),
             fetches: Mailbox::default(),
+            scans: Mailbox::default(),
             view: Mutex::new(RaftView {
                 role: Role::Follower,
                 term: restored.term,

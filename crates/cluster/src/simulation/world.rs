@@ -675,6 +675,7 @@ impl World {
 }
 
 fn state_hash(shared: &crate::shared::Shared) -> u128 {
-    let tables = shared.replica.state_hash();
+    let view = shared.replica.view().expect("it is open");
+    let tables = view.state_hash().expect("no view expires");
     tables.wrapping_add(shared.sessions.lock().state_hash())
 }

@@ -14,6 +14,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use namiki::replica::Replica;
+use namiki::{Database, OpenError};
 use namiki_log::{CutRule, Group, Log, LogConfig, Placement, Prepare, stream_dirs};
 use namiki_platform::disk::{DirLock, Disk, FileKind, PROBE_FILES, PROFILE_FILES, guarded};
 use parking_lot::Mutex;
@@ -138,6 +140,15 @@ impl NodeStore {
         Ok(found)
     }
 
+    /// Opens the tables of the node, as of their last image.
+    ///
+    /// # Errors
+    /// See [`OpenError`].
+    pub(crate) fn open_replica(&self) -> Result<Replica, OpenError> {
+        let builder = Database::builder().disk(Arc::clone(&self.disk));
+        Replica::open(builder, tables_dir(&self.dir))
+    }
+
     /// Opens the directory of a node, and reads its log.
     ///
     /// # Errors
@@ -230,6 +241,11 @@ impl NodeStore {
 /// The absolute path, by the current working directory: the process may change it.
 fn absolute(dir: &Path) -> Result<PathBuf, StoreError> {
     std::path::absolute(dir).map_err(|source| StoreError::device("finding", dir, source))
+}
+
+/// Where the tables of a node's directory are.
+fn tables_dir(dir: &Path) -> PathBuf {
+    dir.join("db")
 }
 
 fn log_dir(dir: &Path) -> PathBuf {
