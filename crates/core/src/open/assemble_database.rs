@@ -124,13 +124,15 @@ impl Builder {
             &catalogue.lock().manifest,
             opened.image.as_ref().map(|image| &image.list),
         );
+        let mut image = opened.image;
         let checkpointer = engine.log.as_ref().map(|log| {
             let log = Arc::clone(log);
-            Checkpointer::start(parts, log, settings, follow, opened.image, log_bytes)
+            Checkpointer::start(parts, log, settings, follow, image.take(), log_bytes)
         });
         Database::from_shared(Shared {
             engine,
             checkpointer,
+            replica_image: Mutex::new(image),
             disk: opened.disk,
             dir: opened.dir,
             indexes: self.tuning.indexes,

@@ -40,7 +40,7 @@ pub(super) struct Applier {
     /// The records of the group that is applied.
     records: Vec<RecordRef>,
     lookups: Vec<Lookup>,
-    seen_views: SeenViews,
+    pub(super) seen_views: SeenViews,
 }
 
 /// The numbers of rows in a group's changes.

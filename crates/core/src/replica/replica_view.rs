@@ -23,6 +23,8 @@ pub struct ReplicaView {
     view: View,
     /// The tables of that moment, by number, the cluster's own among them.
     tables: Vec<TableInfo>,
+    /// How many tables had been dropped.
+    dropped: u32,
     raw_tables: BTreeMap<TableId, Arc<RawTable>>,
 }
 
@@ -40,6 +42,7 @@ impl ReplicaView {
         let pinned = OpenView::pin(engine, is_limited)?;
         let catalogue_view = catalogue.views.pin();
         let tables = catalogue.manifest.tables.clone();
+        let dropped = catalogue.manifest.dropped;
         let raw_tables = engine.raw_tables.lock().clone();
         drop(catalogue);
         let Some(open) = pinned.make_usable::<NoFaults>()? else {
@@ -52,6 +55,7 @@ impl ReplicaView {
                 loader: Arc::clone(&shared.loader),
             },
             tables,
+            dropped,
             raw_tables,
         })
     }
@@ -72,6 +76,28 @@ impl ReplicaView {
     pub fn tables(&self) -> impl Iterator<Item = (TableId, &str)> {
         let tables = self.tables.iter().filter(|info| info.id != RESERVED);
         tables.map(|info| (info.id, &*info.name))
+    }
+
+    /// The tables of that moment, the cluster's own among them, and how many had been dropped.
+    pub(super) fn catalogue(&self) -> (&[TableInfo], u32) {
+        (&self.tables, self.dropped)
+    }
+
+    /// The same in memory, by number.
+    pub(super) fn raw_tables(&self) -> impl Iterator<Item = &Arc<RawTable>> {
+        self.raw_tables.values()
+    }
+
+    /// Visits the rows of the cluster's own, as [`Replica::put_reserved`](super::Replica::put_reserved) has written them, in
+    /// the order of their keys.
+    ///
+    /// # Errors
+    /// As [`ReplicaView::scan`].
+    pub fn reserved(&self, mut visit: impl FnMut(&[u8], &[u8])) -> Result<(), Error> {
+        self.scan_any(RESERVED, (Bound::Unbounded, Bound::Unbounded), |key, value, _| {
+            visit(key, value);
+            ControlFlow::Continue(())
+        })
     }
 
     /// Visits the rows of a table within bounds, in the order of their keys, until the visitor stops: key, value, and the

@@ -12,7 +12,8 @@ use std::thread;
 use namiki::replica::{
     GroupTransaction, HeldLocks, LockError, Replica, ReplicaError, ReplicaView, Slot, WriteError,
 };
-use namiki::{Error, Stamp, TableId};
+use namiki::disk::{Disk, MemoryDisk};
+use namiki::{Database, Error, Stamp, TableId};
 use namiki_index::contract::announce;
 use namiki_platform::seeded_random::Random;
 
@@ -710,6 +711,124 @@ fn a_replica_takes_no_transactions_of_its_own() {
     install(&replica, 2, &[(NOTES, b"a", b"2")]);
     let row = view.with_row(&notes, b"a", |row| row.map(<[u8]>::to_vec)).unwrap();
     assert_eq!(row, Some(b"1".to_vec()));
+}
+
+/// An image is written while later groups are applied; the replica that is opened from it has the state of its entry, and
+/// comes to the same as the others by the rest of the groups.
+#[test]
+fn a_replica_begins_with_its_image() {
+    for seed in 0..40 {
+        let _announcement = announce("a_replica_begins_with_its_image", seed);
+        let mut random = Random::seeded(seed);
+        let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+        let open = || {
+            let builder = Database::builder().disk(Arc::clone(&disk));
+            Replica::open(builder, "/replica").unwrap()
+        };
+        let other = replica();
+        let mut one = open();
+        let mut log: Vec<(Stamp, Step)> = Vec::new();
+        // Entries 1 and 2.
+        for (at, name) in ["accounts", "notes"].into_iter().enumerate() {
+            one.create_table(name, at == 0).unwrap();
+            one.pass(Stamp(at as u64 + 1)).unwrap();
+            other.pass(Stamp(at as u64 + 1)).unwrap();
+            log.push((Stamp(at as u64 + 1), Step::Create(name.to_owned())));
+        }
+        let mut stamp = 2;
+        for _ in 0..4 {
+            let mut image: Option<ReplicaView> = None;
+            let mut expected = None;
+            for at in 0..20 {
+                stamp += 1;
+                let step = any_step(&other, &mut random);
+                step.take(&one, Stamp(stamp));
+                step.take(&other, Stamp(stamp));
+                log.push((Stamp(stamp), step));
+                one.take_out_removed(5);
+                if at == 9 {
+                    let number = stamp.to_le_bytes();
+                    let gone: &[u8] = &[seed as u8];
+                    one.put_reserved([(&b"stamp"[..], Some(&number[..])), (gone, None)]);
+                    image = Some(one.view_for_image().unwrap());
+                    expected = Some((rows(&other), hash_of(&one), number.to_vec()));
+                }
+            }
+            let view = image.unwrap();
+            let then = view.stamp();
+            if random.chance(0.2) {
+                // It is given up at some point.
+                let refused = one.write_image(view, |_| false);
+                assert!(matches!(refused, Err(Error::Closed)), "{refused:?}");
+                continue;
+            }
+            let report = one.write_image(view, |_| true).unwrap();
+            assert_eq!(report.stamp, then);
+            drop(one);
+            one = open();
+            assert_eq!(one.applied_through(), then);
+            let (then_rows, then_hash, number) = expected.unwrap();
+            assert_eq!(rows(&one), then_rows);
+            assert_eq!(hash_of(&one), then_hash);
+            let mut reserved = Vec::new();
+            let view = one.view().unwrap();
+            let note = |key: &[u8], value: &[u8]| reserved.push((key.to_vec(), value.to_vec()));
+            view.reserved(note).unwrap();
+            assert_eq!(reserved, [(b"stamp".to_vec(), number)]);
+            drop(view);
+            for (stamp, step) in log.iter().filter(|(stamp, _)| *stamp > then) {
+                step.take(&one, *stamp);
+            }
+            assert_eq!(rows(&one), rows(&other));
+            assert_eq!(one.tables(), other.tables());
+        }
+    }
+}
+
+/// An entry of the log.
+enum Step {
+    Create(String),
+    Drop(String),
+    Changes(Vec<u8>),
+}
+
+impl Step {
+    fn take(&self, replica: &Replica, stamp: Stamp) {
+        match self {
+            Self::Create(name) => {
+                replica.create_table(name, name == "accounts").unwrap();
+            }
+            Self::Drop(name) => assert!(replica.drop_table(name).unwrap()),
+            Self::Changes(changes) => {
+                replica.apply(stamp, changes).unwrap();
+                return;
+            }
+        }
+        replica.pass(stamp).unwrap();
+    }
+}
+
+fn any_step(replica: &Arc<Replica>, random: &mut Random) -> Step {
+    let tables = replica.tables();
+    if random.chance(0.1) {
+        let name = format!("more {}", random.below(3));
+        let is_there = tables.iter().any(|(_, it)| *it == name);
+        return if is_there {
+            Step::Drop(name)
+        } else {
+            Step::Create(name)
+        };
+    }
+    let mut group = replica.begin_group();
+    for _ in 0..random.below(12) {
+        let (table, key) = match &tables[random.index(tables.len())] {
+            (ACCOUNTS, _) => (ACCOUNTS, random.below(12).to_be_bytes().to_vec()),
+            (table, _) => (*table, vec![random.below(3) as u8; random.index(4)]),
+        };
+        let slot = group.lock(table, &key).unwrap();
+        group.write(slot, any_value(random).as_deref()).unwrap();
+    }
+    Step::Changes(changes_of(&group))
 }
 
 /// Damaged, truncated or extended bytes either decode to valid changes, or are refused and change
