@@ -168,8 +168,17 @@ pub(crate) struct RaftDriver {
     /// With an injected fault: the last entry that was handed out.
     given_out: u64,
     ticks: u64,
-    /// Tick at which it was last reported that a node needs an image.
-    told_behind: HashMap<NodeId, u64>,
+    /// Nodes that need truncated entries, as long as this one leads.
+    told_behind: HashMap<NodeId, Behind>,
+}
+
+/// A node that needs truncated entries.
+#[derive(Default)]
+struct Behind {
+    /// Tick at which that was reported last.
+    tick: Option<u64>,
+    /// The entry behind the one from which on it was sent entries last; 0: none.
+    sent_from: u64,
 }
 
 impl fmt::Debug for RaftDriver {
@@ -372,14 +381,25 @@ impl RaftDriver {
     }
 
     /// Reports the nodes that need entries which are truncated. raft-rs asks at every answer of such
-    /// a node; that is more often than anyone has to know.
+    /// a node, which is too often for a report.
+    ///
+    /// A node that has got an image says so by its commit index, in its answers to heartbeats. It is
+    /// sent what follows, once: a node that has lost that again needs an image nevertheless.
     fn report_behind(&mut self) {
-        for node in self.raft.store().take_behind() {
-            let node = NodeId::from_raft(node);
-            let told = self.told_behind.get(&node);
-            let is_due = told.is_none_or(|at| self.ticks - at >= self.election_ticks as u64);
-            if is_due {
-                self.told_behind.insert(node, self.ticks);
+        let first = self.raft.store().first();
+        for id in self.raft.store().take_behind() {
+            let node = NodeId::from_raft(id);
+            let told = self.told_behind.entry(node).or_default();
+            if let Some(progress) = self.raft.raft.mut_prs().get_mut(id)
+                && progress.committed_index + 1 >= first.max(told.sent_from)
+            {
+                told.sent_from = progress.committed_index + 2;
+                progress.next_idx = progress.committed_index + 1;
+                continue;
+            }
+            let is_due = |at| self.ticks - at >= self.election_ticks as u64;
+            if told.tick.is_none_or(is_due) {
+                told.tick = Some(self.ticks);
                 self.effects.push(RaftEffect::NeedsSnapshot(node));
             }
         }

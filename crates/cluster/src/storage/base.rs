@@ -128,6 +128,9 @@ impl RaftHead {
         let mut base = self.base.clone();
         let snapshot = base.snapshot.position.index;
         base.commit = base.commit.max(snapshot);
+        if base.last.index == snapshot {
+            base.last = base.snapshot.position;
+        }
         base.persisted = base.persisted.max(snapshot);
         base
     }
@@ -195,9 +198,10 @@ mod tests {
     }
 
     fn begin(head: &mut RaftHead, file_number: u64, snapshot: u64) {
+        let term = if snapshot < 3 { 1 } else { 2 };
         head.base.snapshot.position = LogPosition {
             index: snapshot,
-            term: 1,
+            term,
         };
         let base = head.next_base();
         let place = (Generation(1), Arc::new(AtomicU64::new(file_number)));
