@@ -51,6 +51,8 @@ impl Parts {
             term: recovered.term,
             vote: recovered.vote,
             commit: recovered.commit,
+            snapshot: recovered.snapshot.position,
+            members: recovered.snapshot.members,
             entries: recovered.entries,
             missing: recovered.missing,
         };
@@ -129,6 +131,8 @@ pub(crate) fn run_raft(
                 shared.applier.put(ApplierEvent::ReadReady(id, index));
             }
             RaftEffect::View(view) => shared.show(view),
+            // Nothing sends images yet.
+            RaftEffect::NeedsSnapshot(_) => {}
             RaftEffect::Members(membership) => shared.set_membership(membership),
             RaftEffect::MembersDurable(nodes) => {
                 for node in nodes {

@@ -38,6 +38,10 @@ pub(crate) enum RaftEvent {
     Unreachable(NodeId),
     /// Leadership should be transferred to another node.
     HandOver,
+    /// The log is truncated through this entry: a durable image has it. The entries leave memory;
+    /// those that are not handed out yet stay.
+    #[cfg_attr(not(test), expect(dead_code, reason = "for what writes images"))]
+    Truncated(u64),
     /// This node is to replace the one of its number. A leader answers by
     /// [`RaftEffect::MembersDurable`] or [`RaftEffect::NotReplaced`].
     Replace(NodeId),
@@ -75,6 +79,11 @@ pub(crate) enum RaftEffect {
     Members(Arc<Membership>),
     /// These members are durable: this node knows them after a restart, too.
     MembersDurable(Vec<NodeId>),
+    /// For a leader: this node needs entries that are truncated, so it needs an image. Repeated every
+    /// election timeout while that is so.
+    NeedsSnapshot(
+        #[cfg_attr(not(test), expect(dead_code, reason = "for what sends images"))] NodeId,
+    ),
     /// This node does not become a member, or not now.
     NotReplaced(NodeId, ReplaceRefusal),
 }

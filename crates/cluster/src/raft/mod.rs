@@ -27,6 +27,8 @@ mod members;
 mod members_tests;
 mod message_codec;
 mod persistence;
+#[cfg(test)]
+mod truncation_tests;
 
 pub(crate) use driver::RaftError;
 pub(crate) use driver::{FETCH_MAX, RaftDriver, RaftOptions, RestoredRaft};

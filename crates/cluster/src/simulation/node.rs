@@ -108,6 +108,7 @@ impl SimNode {
             prepare: Prepare::Inline,
             max_log_bytes: None,
             planted: self.options.planted,
+            ..StoreOptions::default()
         };
         let (store, recovered) =
             NodeStore::open(disk, dir(), options).map_err(|error| format!("{error:?}"))?;
