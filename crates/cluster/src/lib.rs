@@ -24,6 +24,8 @@ mod group_in_flight;
 mod groups;
 mod mailbox;
 mod membership;
+mod metrics;
+mod monitor;
 pub mod network;
 mod node;
 mod office;

@@ -29,7 +29,7 @@ mod message_codec;
 mod persistence;
 
 pub(crate) use driver::RaftError;
-pub(crate) use driver::{FETCH_MAX, RaftDriver, RaftOptions, RestoredRaft};
+pub(crate) use driver::{FETCH_MAX, LAG_MAX, RaftDriver, RaftOptions, RestoredRaft};
 pub(crate) use events_and_effects::{RaftEffect, RaftEvent, RaftView, ReadId};
 pub(crate) use members::ReplaceRefusal;
 #[cfg(feature = "hostile-bytes")]
