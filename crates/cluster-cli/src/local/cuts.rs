@@ -13,7 +13,7 @@ use crate::failure::Failure;
 const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Links: pairs of nodes, the lower number first.
-pub(super) type Cuts = BTreeSet<(u64, u64)>;
+pub(crate) type Cuts = BTreeSet<(u64, u64)>;
 
 /// A link between two nodes.
 pub(super) fn link(one: u64, other: u64) -> (u64, u64) {
@@ -21,7 +21,7 @@ pub(super) fn link(one: u64, other: u64) -> (u64, u64) {
 }
 
 impl LocalCluster {
-    pub(super) fn cuts(&self) -> Result<Cuts, Failure> {
+    pub(crate) fn cuts(&self) -> Result<Cuts, Failure> {
         let text = read(&self.cuts_path())?;
         let links = text.lines().filter_map(|line| {
             let (one, other) = line.split_once('-')?;

@@ -23,7 +23,7 @@ const LOG_TAIL_BYTES: u64 = 4096;
 
 /// State of a node's process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ProcessState {
+pub(crate) enum ProcessState {
     Down,
     Running(u32),
     /// Stopped by a signal.
