@@ -48,6 +48,7 @@ pub use failure::NodeFailure;
 pub use fault_injection::{Fault, FaultInjection};
 pub use groups::producer::RequestLimits;
 pub use groups::worker::GroupOptions;
+pub use monitor::MonitorError;
 pub use network::{ConnectionId, Network, NodeId, PeerMessage};
 pub use node::{Node, NodeOptions};
 pub use security::SecurityFailure;

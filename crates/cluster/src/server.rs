@@ -13,7 +13,7 @@ use crate::config::NodeConfig;
 use crate::failure::NodeFailure;
 use crate::groups::producer::RequestLimits;
 use crate::groups::worker::GroupOptions;
-use crate::monitor::{self, Monitor};
+use crate::monitor::{self, Monitor, MonitorError};
 use crate::network::NodeId;
 use crate::node::{Node, NodeOptions};
 use crate::security::{SecurityFailure, security_of, warn_if_open};
@@ -36,14 +36,9 @@ pub enum ServerError {
     /// A problem of its sockets.
     #[error(transparent)]
     Transport(#[from] TransportError),
-    /// The system refuses a thread or descriptors.
-    #[error("cannot start the observing thread; raise the limits of processes and of open files")]
-    Monitor(#[source] std::io::Error),
-    /// This program does not support what the configuration asks for.
-    #[error(
-        "the configuration has `metrics_listen`, but this program was built without it; build it with the feature `metrics`"
-    )]
-    NoMetrics,
+    /// A problem of its observation.
+    #[error(transparent)]
+    Monitor(#[from] MonitorError),
     /// A problem of its parts.
     #[error(transparent)]
     Node(#[from] NodeFailure),
@@ -159,7 +154,7 @@ impl Server {
             config.directory.clone(),
             config.election_timeout,
         );
-        let monitor = Monitor::start(observer, scrapers).map_err(ServerError::Monitor)?;
+        let monitor = Monitor::start(observer, scrapers)?;
         Ok(Self {
             monitor: Some(monitor),
             id: identity.node,

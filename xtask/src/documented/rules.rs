@@ -78,6 +78,10 @@ pub(super) const INSTEAD: &[(&str, &str)] = &[
         "namiki cluster start --tls --dir of-tls && namiki cluster stop --dir of-tls",
     ),
     (
+        "namiki cluster start --metrics",
+        "namiki cluster start --metrics --dir of-metrics && namiki cluster stop --dir of-metrics",
+    ),
+    (
         "namiki cluster start --nodes 5 --wan japan --groups-in-flight 1",
         "namiki cluster start --nodes 5 --wan japan --groups-in-flight 1 && namiki cluster stop",
     ),

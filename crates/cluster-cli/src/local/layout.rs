@@ -24,10 +24,10 @@ use namiki_cluster::transport::City;
 
 use crate::failure::{Failure, device};
 use crate::node::{init, read_config};
-use crate::status::{Site, leader, look};
+use crate::status::{Links, Nodes, Seen, Site, leader, look};
 
-/// Timeout of the answer of a node that is asked whether it leads.
-const LEADER_TIMEOUT: Duration = Duration::from_millis(500);
+/// Timeout of the answer of a node that is asked for its state.
+const STATUS_TIMEOUT: Duration = Duration::from_millis(500);
 /// The folder of certificates.
 const CERTIFICATES: &str = "certificates";
 const CERTIFICATES_VALID: Duration = Duration::from_secs(365 * 86_400);
@@ -39,7 +39,7 @@ const METRICS_PORTS: u16 = 150;
 const NEXT_PORTS: u16 = 200;
 
 /// A local cluster.
-pub(crate) struct LocalCluster {
+pub(super) struct LocalCluster {
     pub(super) dir: PathBuf,
     pub(super) nodes: Vec<LocalNode>,
     /// Client options that connect to this cluster, and to no other that has taken one of its
@@ -48,7 +48,7 @@ pub(crate) struct LocalCluster {
 }
 
 /// A node of it.
-pub(crate) struct LocalNode {
+pub(super) struct LocalNode {
     pub(super) id: u64,
     pub(super) dir: PathBuf,
     pub(super) config: NodeConfig,
@@ -123,7 +123,7 @@ impl LocalCluster {
     }
 
     /// The cluster in this directory.
-    pub(crate) fn open(dir: &Path) -> Result<Self, Failure> {
+    pub(super) fn open(dir: &Path) -> Result<Self, Failure> {
         Self::find(dir)?.ok_or_else(|| Failure::NoCluster(dir.to_owned()))
     }
 
@@ -167,7 +167,7 @@ impl LocalCluster {
     }
 
     /// The nodes, to be asked for their state.
-    pub(crate) fn sites(&self) -> Result<Vec<Site>, Failure> {
+    fn sites(&self) -> Result<Vec<Site>, Failure> {
         let site = |node: &LocalNode| {
             Ok(Site {
                 number: Some(node.id),
@@ -181,12 +181,11 @@ impl LocalCluster {
 
     /// The leader, if there is one; among several, that of the latest term.
     pub(super) fn leader(&self) -> Result<Option<u64>, Failure> {
-        let seen = look(self.sites()?, &self.within(LEADER_TIMEOUT));
-        Ok(leader(&seen).map(|status| status.node))
+        Ok(leader(&self.look()?).map(|status| status.node))
     }
 
     /// Client options with this timeout.
-    pub(crate) fn within(&self, timeout: Duration) -> ClientOptions {
+    pub(super) fn within(&self, timeout: Duration) -> ClientOptions {
         ClientOptions {
             timeout,
             ..self.options.clone()
@@ -201,6 +200,16 @@ impl LocalCluster {
 
     pub(super) fn cuts_path(&self) -> PathBuf {
         self.dir.join("cuts")
+    }
+}
+
+impl Nodes for LocalCluster {
+    fn look(&self) -> Result<Vec<Seen>, Failure> {
+        Ok(look(self.sites()?, &self.within(STATUS_TIMEOUT)))
+    }
+
+    fn cut_links(&self) -> Result<Links, Failure> {
+        self.cuts()
     }
 }
 

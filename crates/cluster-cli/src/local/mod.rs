@@ -28,13 +28,10 @@ use namiki_cluster::config::NodeConfig;
 use rustix::process::Signal;
 
 use self::certificates::CertificatesArguments;
-pub(crate) use self::cuts::Cuts;
 use self::cuts::link;
-pub(crate) use self::layout::LocalCluster;
-use self::layout::{LocalNode, NewCluster};
-pub(crate) use self::processes::ProcessState;
+use self::layout::{LocalCluster, LocalNode, NewCluster};
 use crate::failure::{Failure, device, print, usage};
-use crate::status::{self, StatusArguments};
+use crate::status::{self, Links, ProcessState, StatusArguments};
 
 /// Timeout of an election.
 const ELECTION_TIMEOUT: Duration = Duration::from_secs(30);
@@ -189,7 +186,7 @@ pub(crate) fn run(command: &LocalCommand, dir: &Path) -> Result<(), Failure> {
     let open = || LocalCluster::open(&dir);
     match command {
         LocalCommand::Start(start_arguments) => start(&dir, start_arguments),
-        LocalCommand::Status(arguments) => status::run(arguments, &dir),
+        LocalCommand::Status(arguments) => status::run(arguments, open),
         LocalCommand::Kill(node) => kill(&open()?, &node.node),
         LocalCommand::Pause(node) => signal(&open()?, &node.node, Signal::STOP, "paused"),
         LocalCommand::Resume(node) => resume(&open()?, &node.node),
@@ -224,7 +221,7 @@ fn start(dir: &Path, arguments: &StartArguments) -> Result<(), Failure> {
     if !cuts.is_empty() {
         cluster.set_cuts(&cuts)?;
     }
-    status::print_local(cluster)
+    status::print_once(&cluster)
 }
 
 fn create(dir: &Path, arguments: &StartArguments) -> Result<LocalCluster, Failure> {
@@ -447,7 +444,7 @@ fn cut(cluster: &LocalCluster, text: &str) -> Result<(), Failure> {
 
 fn heal(cluster: &LocalCluster, text: Option<&str>) -> Result<(), Failure> {
     let Some(text) = text else {
-        cluster.set_cuts(&Cuts::new())?;
+        cluster.set_cuts(&Links::new())?;
         return print("all links are whole\n");
     };
     let (one, other) = link_of(cluster, text)?;

@@ -11,11 +11,15 @@ fn committed(seen: &[Seen]) -> u64 {
     statuses.map(|it| it.committed_lsn).max().unwrap_or(0)
 }
 
-/// Whether every node that answers has applied what was committed before.
-pub(super) fn has_caught_up(before: &[Seen], now: &[Seen]) -> bool {
+/// Whether waiting would not help: no election is possible or under way, and every node that answers
+/// follows the leader and has applied what was committed before.
+pub(super) fn is_settled(before: &[Seen], now: &[Seen]) -> bool {
     let committed = committed(before);
-    let mut statuses = now.iter().filter_map(Seen::status);
-    statuses.all(|it| it.applied_lsn >= committed)
+    let statuses = || now.iter().filter_map(Seen::status);
+    let leader = leader(now).map(|status| status.node);
+    let is_majority = 2 * statuses().count() > now.len();
+    (leader.is_some() || !is_majority)
+        && statuses().all(|it| it.leader == leader && it.applied_lsn >= committed)
 }
 
 /// The problems, as sentences; none if the cluster is healthy. The first look is late enough before
@@ -34,7 +38,7 @@ pub(super) fn problems(before: &[Seen], now: &[Seen]) -> Vec<String> {
     }
     for seen in now {
         match &seen.answer {
-            Err(why) => problems.push(format!("{} does not answer: {why}", seen.name())),
+            Err(why) => problems.push(format!("{}: {why}", seen.name())),
             Ok(status) => of_node(status, &members, leader, committed(before), &mut problems),
         }
     }
@@ -68,11 +72,18 @@ fn of_node(
 ) {
     let number = status.node;
     match members.iter().find(|it| it.node == number) {
-        None => problems.push(format!("node {number} is not a member of the cluster")),
-        Some(member) if member.incarnation != status.incarnation => problems.push(format!(
-            "node {number} runs as incarnation {}, and the member is incarnation {}; namiki cluster replace {number} admits a replacement",
-            status.incarnation, member.incarnation
-        )),
+        None => {
+            problems.push(format!("node {number} is not a member of the cluster"));
+            return;
+        }
+        // It gets no log, so nothing else is a surprise.
+        Some(member) if member.incarnation != status.incarnation => {
+            problems.push(format!(
+                "node {number} runs as incarnation {}, and the member is incarnation {}; namiki cluster replace {number} admits a replacement",
+                status.incarnation, member.incarnation
+            ));
+            return;
+        }
         Some(member) if !member.votes => problems.push(format!(
             "node {number} does not vote yet: it is a replacement that catches up"
         )),
@@ -183,7 +194,7 @@ pub(super) mod tests {
         );
         one(
             |it| it[1].answer = Err("why".to_owned()),
-            "10.0.0.2:7500 does not answer: why",
+            "the node at 10.0.0.2:7500: why",
         );
         one(
             |it| of(&mut it[2]).applied_lsn = 8,
@@ -200,6 +211,28 @@ pub(super) mod tests {
             "node 2 knows no leader, and node 1 leads",
         );
         one(|it| drop(it.pop()), "node 3 was not asked");
+    }
+
+    #[test]
+    fn an_election_under_way_is_waited_for() {
+        let before = healthy();
+        let settled = |change: fn(&mut Vec<Seen>)| {
+            let mut now = healthy();
+            change(&mut now);
+            is_settled(&before, &now)
+        };
+        assert!(settled(|_| {}));
+        assert!(settled(|it| it[1].answer = Err(String::new())));
+        assert!(!settled(|it| of(&mut it[1]).leader = None));
+        assert!(!settled(|it| of(&mut it[1]).applied_lsn = 8));
+        let mut now = healthy();
+        of(&mut now[0]).role = Role::Candidate;
+        now.iter_mut().for_each(|seen| of(seen).leader = None);
+        assert!(!is_settled(&before, &now));
+        // Alone, a node elects no leader.
+        now[1].answer = Err(String::new());
+        now[2].answer = Err(String::new());
+        assert!(is_settled(&before, &now));
     }
 
     #[test]

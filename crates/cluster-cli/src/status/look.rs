@@ -8,7 +8,23 @@ use namiki_client::{ClientOptions, status};
 use namiki_cluster::config::Member;
 use namiki_cluster::transport::City;
 
-use crate::local::ProcessState;
+/// State of a node's process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ProcessState {
+    Down,
+    Running(u32),
+    /// Stopped by a signal.
+    Paused(u32),
+}
+
+impl ProcessState {
+    pub(crate) fn pid(self) -> Option<u32> {
+        match self {
+            Self::Down => None,
+            Self::Running(pid) | Self::Paused(pid) => Some(pid),
+        }
+    }
+}
 
 /// A node that is asked.
 #[derive(Clone, Debug)]

@@ -11,8 +11,9 @@ mod json;
 mod look;
 mod table;
 
+use std::collections::BTreeSet;
 use std::io::IsTerminal as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -20,29 +21,27 @@ use clap::Args;
 use namiki_client::ClientOptions;
 use namiki_terminal::interrupt;
 
-use self::health::{has_caught_up, problems};
-use self::look::Seen;
-pub(crate) use self::look::{Site, leader, look};
+use self::health::{is_settled, problems};
+pub(crate) use self::look::{ProcessState, Seen, Site, leader, look};
 use self::table::table;
 use crate::failure::{Failure, print};
-use crate::local::{Cuts, LocalCluster};
 use crate::node::{options_of, read_config};
 
 /// Timeout of the answer of a node on another machine.
-const REMOTE_TIMEOUT: Duration = Duration::from_secs(2);
-/// Timeout of the answer of a node on this machine.
-const LOCAL_TIMEOUT: Duration = Duration::from_millis(500);
+const TIMEOUT: Duration = Duration::from_secs(2);
 /// Interval between two measurements, for the rate.
 const INTERVAL: Duration = Duration::from_millis(1000);
 const INTERVAL_ONCE: Duration = Duration::from_millis(300);
-/// Time in which a node has to apply what was committed at its beginning. Otherwise it lags.
-const LAG_TIMEOUT: Duration = Duration::from_secs(2);
+/// Time for an election, and for nodes to apply what was committed at its beginning. A node that
+/// needs longer lags.
+const SETTLE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Clears the terminal and moves the cursor to its top.
 const CLEAR: &str = "\x1b[H\x1b[J";
 
 const HELP: &str = "\
-The exit status is 0 if the cluster is healthy: it has a leader, every member answers and votes, and each applies within
-two seconds what was committed when the command began. Otherwise it is 1, and the problems are below the table.
+The exit status is 0 if the cluster is healthy: within two seconds it has a leader that every node follows, every member
+answers and votes, and each has applied what was committed when the command began. Otherwise it is 1, and the problems
+are below the table.
 
   namiki cluster status                                        the cluster in the folder namiki-cluster
   namiki cluster status --config node.toml                     the members in any node's configuration
@@ -69,99 +68,112 @@ pub(crate) struct StatusArguments {
     watch: bool,
 }
 
-/// The nodes that are asked.
-enum Nodes {
-    Local(LocalCluster),
-    Remote {
-        sites: Vec<Site>,
-        options: ClientOptions,
-    },
+/// Links between nodes: pairs of numbers, the lower one first.
+pub(crate) type Links = BTreeSet<(u64, u64)>;
+
+/// The nodes of a cluster, to be asked.
+pub(crate) trait Nodes {
+    /// Requests the state of all nodes at the same time.
+    fn look(&self) -> Result<Vec<Seen>, Failure>;
+
+    /// The links that are cut on purpose.
+    fn cut_links(&self) -> Result<Links, Failure>;
 }
 
-impl Nodes {
-    fn of(arguments: &StatusArguments, dir: &Path) -> Result<Self, Failure> {
+/// Nodes on other machines.
+struct Remote {
+    sites: Vec<Site>,
+    options: ClientOptions,
+}
+
+impl Remote {
+    /// The nodes that are named, if any are.
+    fn of(arguments: &StatusArguments) -> Result<Option<Self>, Failure> {
         let config = arguments.config.as_deref().map(read_config).transpose()?;
         let options = config.as_ref().map(options_of).transpose()?;
-        let sites: Vec<Site> = match (&arguments.endpoints, &config) {
-            (None, None) => return Ok(Self::Local(LocalCluster::open(dir)?)),
+        let sites = match (&arguments.endpoints, &config) {
+            (None, None) => return Ok(None),
             (Some(endpoints), _) => endpoints.iter().map(|it| Site::at(it)).collect(),
             (None, Some(config)) => config.members.iter().map(Site::of).collect(),
         };
-        Ok(Self::Remote {
+        Ok(Some(Self {
             sites,
             options: ClientOptions {
-                timeout: REMOTE_TIMEOUT,
-                connect_timeout: REMOTE_TIMEOUT,
+                timeout: TIMEOUT,
+                connect_timeout: TIMEOUT,
                 ..options.unwrap_or_default()
             },
-        })
-    }
-
-    fn look(&self) -> Result<Vec<Seen>, Failure> {
-        Ok(match self {
-            Self::Local(cluster) => look(cluster.sites()?, &cluster.within(LOCAL_TIMEOUT)),
-            Self::Remote { sites, options } => look(sites.clone(), options),
-        })
-    }
-
-    fn cuts(&self) -> Result<Cuts, Failure> {
-        match self {
-            Self::Local(cluster) => cluster.cuts(),
-            Self::Remote { .. } => Ok(Cuts::new()),
-        }
-    }
-
-    fn text(&self, before: &[Seen], now: &[Seen]) -> Result<String, Failure> {
-        Ok(table(before, now, &problems(before, now), &self.cuts()?))
+        }))
     }
 }
 
-/// Runs the command.
-pub(crate) fn run(arguments: &StatusArguments, dir: &Path) -> Result<(), Failure> {
-    let nodes = Nodes::of(arguments, dir)?;
+impl Nodes for Remote {
+    fn look(&self) -> Result<Vec<Seen>, Failure> {
+        Ok(look(self.sites.clone(), &self.options))
+    }
+
+    fn cut_links(&self) -> Result<Links, Failure> {
+        Ok(Links::new())
+    }
+}
+
+/// Runs the command. `local` opens the cluster on this machine.
+pub(crate) fn run<N: Nodes>(
+    arguments: &StatusArguments,
+    local: impl FnOnce() -> Result<N, Failure>,
+) -> Result<(), Failure> {
+    match Remote::of(arguments)? {
+        Some(remote) => show(arguments, &remote),
+        None => show(arguments, &local()?),
+    }
+}
+
+fn show(arguments: &StatusArguments, nodes: &dyn Nodes) -> Result<(), Failure> {
     if arguments.watch {
-        return watch(&nodes);
+        return watch(nodes);
     }
-    let (before, now) = look_twice(&nodes)?;
+    let (before, now) = look_twice(nodes)?;
+    let problems = problems(&before, &now);
     if arguments.json {
-        print(&json::text(&before, &now, &problems(&before, &now)))?;
+        print(&json::text(&before, &now, &problems))?;
     } else {
-        print(&nodes.text(&before, &now)?)?;
+        print(&table(&before, &now, &problems, &nodes.cut_links()?))?;
     }
-    match problems(&before, &now).len() {
+    match problems.len() {
         0 => Ok(()),
         problems => Err(Failure::NotHealthy { problems }),
     }
 }
 
-/// Prints the table of a cluster on this machine, healthy or not.
-pub(crate) fn print_local(cluster: LocalCluster) -> Result<(), Failure> {
-    let nodes = Nodes::Local(cluster);
-    let (before, now) = look_twice(&nodes)?;
-    print(&nodes.text(&before, &now)?)
+/// Prints the table of a cluster, healthy or not.
+pub(crate) fn print_once(nodes: &dyn Nodes) -> Result<(), Failure> {
+    let (before, now) = look_twice(nodes)?;
+    let problems = problems(&before, &now);
+    print(&table(&before, &now, &problems, &nodes.cut_links()?))
 }
 
-/// Two looks, the second of which is late enough for nodes that do not lag.
-fn look_twice(nodes: &Nodes) -> Result<(Vec<Seen>, Vec<Seen>), Failure> {
+/// Two looks, the second of which is late enough for nodes that do not lag, and for an election.
+fn look_twice(nodes: &dyn Nodes) -> Result<(Vec<Seen>, Vec<Seen>), Failure> {
     let (begin, before) = (Instant::now(), nodes.look()?);
     loop {
         thread::sleep(INTERVAL_ONCE);
         let now = nodes.look()?;
-        if has_caught_up(&before, &now) || begin.elapsed() >= LAG_TIMEOUT {
+        if is_settled(&before, &now) || begin.elapsed() >= SETTLE_TIMEOUT {
             return Ok((before, now));
         }
     }
 }
 
 /// Prints the table repeatedly until Ctrl-C.
-fn watch(nodes: &Nodes) -> Result<(), Failure> {
+fn watch(nodes: &dyn Nodes) -> Result<(), Failure> {
     interrupt::listen_for_the_end();
     let terminal = std::io::stdout().is_terminal();
     let mut before = nodes.look()?;
     while interrupt::check().is_ok() {
         thread::sleep(INTERVAL);
         let now = nodes.look()?;
-        let text = nodes.text(&before, &now)?;
+        let problems = problems(&before, &now);
+        let text = table(&before, &now, &problems, &nodes.cut_links()?);
         let clear = if terminal { CLEAR } else { "" };
         print(&format!("{clear}{text}\n"))?;
         before = now;

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use namiki_client::protocol::{NodeStatus, Role};
 use namiki_terminal::number_format;
 
-use super::look::Seen;
-use crate::local::{Cuts, ProcessState};
+use super::Links;
+use super::look::{ProcessState, Seen};
 
 const COLUMNS: [&str; 13] = [
     "node",
@@ -27,7 +27,7 @@ const COLUMNS: [&str; 13] = [
 const NUMBERS: std::ops::Range<usize> = 4..COLUMNS.len() - 1;
 
 /// The table, with the problems and the cut links below it.
-pub(super) fn table(before: &[Seen], now: &[Seen], problems: &[String], cuts: &Cuts) -> String {
+pub(super) fn table(before: &[Seen], now: &[Seen], problems: &[String], cuts: &Links) -> String {
     // The committed entries; a node lags by those that it has not applied.
     let statuses = now.iter().filter_map(Seen::status);
     let committed = statuses.map(|it| it.committed_lsn).max();
@@ -162,7 +162,7 @@ mod tests {
     fn a_node_without_an_answer_has_a_row() {
         let mut seen = healthy();
         seen[1].answer = Err("why".to_owned());
-        let text = table(&seen, &seen, &["a problem".to_owned()], &Cuts::new());
+        let text = table(&seen, &seen, &["a problem".to_owned()], &Links::new());
         let lines: Vec<&str> = text.lines().collect();
         assert!(
             lines[1].starts_with("1") && lines[1].contains(" leader "),

@@ -1,6 +1,7 @@
 //! What an operator sees: `/metrics`, `/healthz`, the log, and the exit status of `status`.
 
 use std::fs;
+use std::net::TcpStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -136,6 +137,12 @@ fn metrics_move_with_the_commands() {
     let long = format!("/{}", "x".repeat(64 << 10));
     assert!(matches!(request("GET", &address, &long).0, 414 | 431));
     assert_eq!(request("GET", &address, "/metrics?x=1").0, 200);
+    // More connections than the port has, none of which asks for anything.
+    let silent: Vec<TcpStream> = (0..40)
+        .map(|_| TcpStream::connect(&address).unwrap())
+        .collect();
+    assert_eq!(request("GET", &address, "/metrics").0, 200);
+    drop(silent);
 }
 
 #[test]
@@ -161,7 +168,7 @@ fn a_lost_majority_is_an_error_everywhere() {
         "{said}"
     );
     assert!(
-        said.contains(&format!("node {} does not answer", others[0])),
+        said.contains(&format!("node {}: it does not run", others[0])),
         "{said}"
     );
     wait_for("an error is logged", || {
@@ -301,6 +308,15 @@ fn the_manual_names_the_metrics_that_there_are() {
     for name in names.iter().map(|name| family(name)) {
         assert!(monitoring.contains(&format!("`{name}`")), "{name}");
     }
+    // The file of any node names its certificate; an address alone has none.
+    let config = cluster.config_path(2);
+    let output = namiki(&["status", "--config", &config]);
+    assert!(output.status.success(), "{output:?}");
+    let address = cluster.config(1).client_listen;
+    let output = namiki(&["status", "--endpoints", &address]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(said.contains("speaks TLS"), "{said}");
     assert_eq!(page.get("tls_enabled"), 1.0);
     let year = 365.0 * 86_400.0;
     let expires = page.get("certificate_expiry_timestamp_seconds");

@@ -17,7 +17,7 @@ use crate::entry::EntryBody;
 use crate::events::{ApplierEvent, WorkerEvent};
 use crate::fault_injection::Fault;
 use crate::group_in_flight::GroupInFlight;
-use crate::metrics::Count;
+use crate::metrics::{Count, LOG_FULL};
 use crate::network::{ConnectionId, NodeId};
 use crate::office::ReadRequest;
 use crate::raft::RaftEvent;
@@ -25,9 +25,6 @@ use crate::session::KnownGroup;
 use crate::shared::Shared;
 use crate::status::status;
 
-/// The reason for which a leader without room refuses commands.
-pub(crate) const LOG_FULL: &str =
-    "the log of the leader has reached its limit: raise `log_bytes_max`, or free space on its disk";
 /// Largest number of concurrent requests for replacements of nodes.
 const REPLACEMENTS_MAX: usize = 64;
 

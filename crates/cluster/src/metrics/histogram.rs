@@ -33,6 +33,7 @@ pub(crate) struct Histogram {
 }
 
 /// The counts of a histogram at one time.
+#[cfg(any(feature = "metrics", test))]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct HistogramCounts {
     /// Times in each bucket.
@@ -57,6 +58,7 @@ impl Histogram {
         Duration::from_nanos(self.longest_ns.swap(0, Ordering::Relaxed))
     }
 
+    #[cfg(any(feature = "metrics", test))]
     pub(crate) fn counts(&self) -> HistogramCounts {
         let mut counts = HistogramCounts::default();
         for (count, bucket) in counts.buckets.iter_mut().zip(&self.buckets) {

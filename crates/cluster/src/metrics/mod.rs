@@ -15,7 +15,10 @@ pub(crate) use histogram::Histogram;
 #[cfg(feature = "metrics")]
 pub(crate) use histogram::{BOUNDS_NS, HistogramCounts};
 
-use crate::groups::producer::LOG_FULL;
+/// The reason that a leader without room tells its clients. By its text, the refusal is counted
+/// apart.
+pub(crate) const LOG_FULL: &str =
+    "the log of the leader has reached its limit: raise `log_bytes_max`, or free space on its disk";
 
 /// A counter without labels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +41,8 @@ pub(crate) enum Count {
     PayloadsServed,
     /// Payloads that other nodes requested and that this node does not have.
     PayloadsNotServed,
-    /// Payloads on this node's disk that could not be read or failed their check.
+    /// Payloads on this node's disk that were missing or damaged at the start, or could not be read
+    /// or failed their check when another node asked for them.
     PayloadsDamaged,
     /// Received payloads that did not match their entry, or were too long.
     PayloadsRefused,
@@ -92,7 +96,7 @@ pub(crate) const COUNTS: [(Count, &str, &str); 12] = [
     (
         Count::PayloadsDamaged,
         "payloads_damaged",
-        "Reads of payloads on this node's disk that failed or did not match.",
+        "Payloads on this node's disk that were missing or damaged at the start, or when a node asked for them.",
     ),
     (
         Count::PayloadsRefused,

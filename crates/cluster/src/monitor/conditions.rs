@@ -18,7 +18,7 @@ const LOG_PERCENT: u64 = 80;
 /// Shortest flush that is slow.
 const FLUSH_SLOW: Duration = Duration::from_millis(100);
 /// Delay of the observer's thread from which the process counts as stopped.
-const PAUSE: Duration = Duration::from_millis(500);
+const STALL: Duration = Duration::from_millis(500);
 /// Difference between the system's clock and the monotonic one, from one observation to the next,
 /// from which the clock counts as set.
 const CLOCK_STEP: Duration = Duration::from_secs(10);
@@ -178,6 +178,16 @@ fn leader(node: &Observation, found: &mut Found) {
     if node.leader.is_some() || node.missing_payloads > 0 {
         return;
     }
+    if !node.votes {
+        let number = node.node.number();
+        return found.warn(
+            Subject::Leader,
+            format!(
+                "this node does not vote, and no leader sends it the log: if it is a replacement, admit it by namiki cluster replace {number}; \
+                 otherwise repair the links to the others"
+            ),
+        );
+    }
     let (reached, voters) = node.voters();
     let text = if 2 * reached > voters {
         "no leader was elected, although a majority is reached: compare election_timeout_ms with ten round trips between the nodes, and read \
@@ -310,7 +320,7 @@ fn timing(happened: &Happened, election_timeout: Duration, found: &mut Found) {
             ),
         );
     }
-    if happened.pause >= election_timeout.max(PAUSE) {
+    if happened.pause >= election_timeout.max(STALL) {
         found.warn(
             Subject::Pause,
             format!(
@@ -401,6 +411,16 @@ mod tests {
         assert_eq!(
             subjects,
             [Subject::Leader, Subject::Peer(2), Subject::Peer(3)]
+        );
+    }
+
+    #[test]
+    fn a_replacement_waits_to_be_admitted() {
+        only(
+            |node, _| (node.leader, node.votes) = (None, false),
+            Subject::Leader,
+            Severity::Warning,
+            "admit it by namiki cluster replace 1",
         );
     }
 

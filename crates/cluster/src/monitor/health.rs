@@ -20,6 +20,9 @@ pub(crate) fn why_unhealthy(node: &Observation) -> Option<String> {
         ));
     }
     if node.leader.is_none() {
+        if !node.votes {
+            return Some("no leader is known, and this node does not vote".to_owned());
+        }
         let (reached, voters) = node.voters();
         return Some(format!(
             "no leader is known; {reached} of {voters} voters are reached, this node included"
@@ -47,11 +50,15 @@ mod tests {
     fn each_reason_is_told() {
         assert_eq!(why_unhealthy(&healthy()), None);
         type Change = fn(&mut Observation);
-        let cases: [(Change, &str); 6] = [
+        let cases: [(Change, &str); 7] = [
             (|it| it.failure = Some("disk".into()), "stopped: disk"),
             (|it| it.is_stopping = true, "the node stops"),
             (|it| it.missing_payloads = 2, "2 payloads"),
             (|it| it.leader = None, "no leader is known; 3 of 3"),
+            (
+                |it| (it.leader, it.votes) = (None, false),
+                "this node does not vote",
+            ),
             (|it| it.committed += LAG_MAX + 1, "1001 committed"),
             (|it| it.role = Role::TakingOffice, "was elected"),
         ];

@@ -1,7 +1,7 @@
 //! `/metrics` and `/healthz` by HTTP/1.1, by the library hyper.
 //!
 //! Connections are limited in number and time, and a request has no body, so a stranger costs a
-//! bounded amount of memory (T1 of the transport).
+//! bounded amount of memory, as at the other ports (`transport/mod.rs`, T1).
 
 use std::convert::Infallible;
 use std::io;

@@ -42,7 +42,7 @@ pub(crate) use self::observation::Observer;
 use self::warnings::{Warnings, log};
 use crate::config::NodeConfig;
 use crate::metrics::{Count, Metrics};
-use crate::server::ServerError;
+use crate::transport::TransportError;
 #[cfg(feature = "metrics")]
 use crate::transport::listen;
 
@@ -51,9 +51,26 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// Time that the end of the runtime waits for answers.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(100);
 
+/// The reason for which a node cannot be observed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum MonitorError {
+    /// A problem of the address for scrapers.
+    #[error(transparent)]
+    Listen(#[from] TransportError),
+    /// The system refuses a thread or descriptors.
+    #[error("cannot start the observing thread; raise the limits of processes and of open files")]
+    Start(#[from] std::io::Error),
+    /// This program does not support what the configuration asks for.
+    #[error(
+        "the configuration has `metrics_listen`, but this program was built without it; build it with the feature `metrics`"
+    )]
+    NotBuilt,
+}
+
 /// Listens at the address for scrapers, if there is one.
 #[cfg(feature = "metrics")]
-pub(crate) fn bind(config: &NodeConfig) -> Result<Option<TcpListener>, ServerError> {
+pub(crate) fn bind(config: &NodeConfig) -> Result<Option<TcpListener>, MonitorError> {
     let address = config.metrics_listen.as_deref();
     let listener = address.map(|address| listen(address, "scrapers", "metrics_listen"));
     Ok(listener.transpose()?)
@@ -61,9 +78,9 @@ pub(crate) fn bind(config: &NodeConfig) -> Result<Option<TcpListener>, ServerErr
 
 /// Refuses a configuration with an address for scrapers.
 #[cfg(not(feature = "metrics"))]
-pub(crate) fn bind(config: &NodeConfig) -> Result<Option<TcpListener>, ServerError> {
+pub(crate) fn bind(config: &NodeConfig) -> Result<Option<TcpListener>, MonitorError> {
     match config.metrics_listen {
-        Some(_) => Err(ServerError::NoMetrics),
+        Some(_) => Err(MonitorError::NotBuilt),
         None => Ok(None),
     }
 }
@@ -79,11 +96,11 @@ impl Monitor {
     /// Begins to observe a node, and to answer scrapers.
     ///
     /// # Errors
-    /// That of the system, if it refuses a thread or descriptors.
+    /// [`MonitorError::Start`].
     pub(crate) fn start(
         observer: Observer,
         listener: Option<TcpListener>,
-    ) -> std::io::Result<Self> {
+    ) -> Result<Self, MonitorError> {
         let observer = Arc::new(observer);
         let stop = Arc::new(Notify::new());
         let runtime = tokio::runtime::Builder::new_current_thread()

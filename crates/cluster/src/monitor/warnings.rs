@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_condition_is_logged_once_it_lasts_and_when_it_ends() {
+    fn a_condition_is_logged_when_it_lasts_and_ends() {
         let (mut warnings, begin) = (Warnings::new(TIMEOUT), Instant::now());
         let held = [condition(Subject::Leader, Severity::Error)];
         assert_eq!(lines_at(&mut warnings, begin, 0, &held), []);

@@ -94,6 +94,8 @@ impl Parts {
             logger: options.logger.clone(),
             failure: Mutex::new(None),
         });
+        // What was damaged while the node did not run.
+        (shared.metrics).add(Count::PayloadsDamaged, restored.missing.len() as u64);
         let raft = RaftDriver::new(&options.raft(node), restored, store)?;
         let worker = |number| Worker::new(number, Arc::clone(&shared), options.groups);
         let mut parts = Self {
