@@ -47,6 +47,11 @@ impl PayloadCache {
         }
     }
 
+    /// Bytes of all payloads that are kept.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.state.lock().bytes as u64
+    }
+
     /// The bytes of exactly this payload.
     pub(crate) fn get(&self, payload: &PayloadRef) -> Option<Bytes> {
         let state = self.state.lock();

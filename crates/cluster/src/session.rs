@@ -115,6 +115,12 @@ impl SessionTable {
         }
     }
 
+    /// Number of sessions.
+    #[must_use]
+    pub(crate) fn len(&self) -> usize {
+        self.sessions.len()
+    }
+
     /// Number of groups of a session with outcomes that its client has not acknowledged.
     #[must_use]
     pub(crate) fn unacknowledged(&self, id: SessionId) -> usize {

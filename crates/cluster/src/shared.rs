@@ -14,6 +14,7 @@ use crate::failure::NodeFailure;
 use crate::fault_injection::FaultInjection;
 use crate::mailbox::Mailbox;
 use crate::membership::Membership;
+use crate::metrics::{Count, Metrics};
 use crate::network::{Network, NodeId, PeerMessage};
 use crate::office::Office;
 use crate::payload_cache::PayloadCache;
@@ -57,6 +58,7 @@ pub(crate) struct Shared {
     /// Bytes of payloads that wait to be written.
     pub(crate) unwritten_bytes: AtomicU64,
     pub(crate) commands_applied: AtomicU64,
+    pub(crate) metrics: Metrics,
     /// A hash of the state is being computed.
     pub(crate) is_hashing: AtomicBool,
     pub(crate) planted: FaultInjection,
@@ -103,8 +105,12 @@ impl Shared {
     pub(crate) fn receive_payload(&self, payload: PayloadRef, bytes: Bytes) {
         let is_valid = bytes.len() <= self.store.payload_bytes_max() && payload.matches(&bytes);
         let has_room = self.unwritten_bytes.load(Ordering::Relaxed) <= UNWRITTEN_BYTES_MAX;
-        if is_valid && has_room {
+        if !is_valid {
+            self.metrics.increment(Count::PayloadsRefused);
+        } else if has_room {
             self.take_payload(payload, bytes);
+        } else {
+            self.metrics.increment(Count::PayloadsDropped);
         }
     }
 
@@ -129,6 +135,7 @@ impl Shared {
             return;
         };
         self.office.lock().finish(group);
+        self.metrics.note_outcomes(outcomes.iter().copied());
         let answer = Response::Results {
             session: group.session,
             group: group.group,
@@ -142,10 +149,16 @@ impl Shared {
         }
     }
 
-    /// Publishes Raft's changed state, and logs changes of the role.
+    /// Publishes Raft's changed state, and logs and counts changes of the role.
     pub(crate) fn show(&self, view: RaftView) {
         let before = std::mem::replace(&mut *self.view.lock(), view.clone());
         let of = |view: &RaftView| (view.role, view.term, view.leader);
+        if view.role == Role::Candidate && before.role != Role::Candidate {
+            self.metrics.increment(Count::Campaigns);
+        }
+        if view.leader.is_some() && (before.leader, before.term) != (view.leader, view.term) {
+            self.metrics.increment(Count::LeaderChanges);
+        }
         if of(&before) != of(&view) {
             let leader = view.leader.map_or(0, NodeId::number);
             slog::info!(self.logger, "{}", role_text(view.role); "term" => view.term, "leader" => leader,

@@ -7,7 +7,7 @@ use super::{Command, Outcome};
 /// The first bytes of a connection.
 pub const MAGIC: u32 = 0x4e4d_4b31;
 /// Version of the protocol. Every incompatible change raises it.
-pub const PROTOCOL_VERSION: u16 = 3;
+pub const PROTOCOL_VERSION: u16 = 4;
 /// The longest first message, in bytes.
 pub const HELLO_BYTES_MAX: usize = 1024;
 /// The longest message, in bytes.
@@ -253,6 +253,13 @@ pub struct NodeStatus {
     pub commands_applied: u64,
     /// Bytes of payloads and entries that its directory holds.
     pub log_bytes: u64,
+    /// Limit on them. A leader near it refuses commands. `None`: no limit.
+    pub log_bytes_max: Option<u64>,
+    /// Payloads that are damaged or missing on its disk. Until they are restored, it does not
+    /// participate.
+    pub missing_payloads: u64,
+    /// Version of its program.
+    pub version: String,
     /// Invalid messages of other nodes that were dropped.
     pub refused_messages: u64,
     /// For a leader: the last entry of each node's log that matches its own.

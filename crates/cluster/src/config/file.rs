@@ -15,6 +15,8 @@ pub(super) struct File {
     pub(super) peer_listen: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) client_listen: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) metrics_listen: Option<String>,
     #[serde(default = "defaults::workers")]
     pub(super) workers: u16,
     #[serde(default = "defaults::group_size")]

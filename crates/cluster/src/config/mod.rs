@@ -38,6 +38,7 @@ use std::time::Duration;
 pub use error::ConfigError;
 use file::{File, FileMember, FileTls, defaults};
 use namiki_client::TlsOptions;
+use validate::check_address;
 
 use crate::network::NodeId;
 use crate::transport::{City, Limits, PeerSettings, Timing, TransportSettings};
@@ -58,6 +59,8 @@ pub struct NodeConfig {
     pub peer_listen: String,
     /// Listen address for clients. Default: its `client` address.
     pub client_listen: String,
+    /// Listen address for scrapers of `/metrics` and `/healthz`. Default: none.
+    pub metrics_listen: Option<String>,
     /// All nodes, this one included, in ascending order.
     pub members: Vec<Member>,
     /// Workers, each with a log and a lane; the same on all nodes. Default 2.
@@ -123,6 +126,7 @@ impl NodeConfig {
             directory,
             peer_listen,
             client_listen,
+            metrics_listen: None,
             members,
             workers: defaults::workers(),
             group_size: defaults::group_size(),
@@ -162,6 +166,16 @@ impl NodeConfig {
             }
         }
         Ok(config)
+    }
+
+    /// Sets the address for scrapers.
+    ///
+    /// # Errors
+    /// [`ConfigError::Value`] if it is none.
+    pub fn set_metrics_listen(&mut self, address: String) -> Result<(), ConfigError> {
+        check_address("metrics_listen", &address)?;
+        self.metrics_listen = Some(address);
+        Ok(())
     }
 
     /// Reads the text of a file.
@@ -205,6 +219,7 @@ impl NodeConfig {
             directory: self.directory.clone(),
             peer_listen: own.and_then(|own| unlike(&self.peer_listen, &own.peer)),
             client_listen: own.and_then(|own| unlike(&self.client_listen, &own.client)),
+            metrics_listen: self.metrics_listen.clone(),
             workers: self.workers,
             group_size: self.group_size,
             groups_in_flight: self.groups_in_flight,

@@ -37,6 +37,7 @@ impl NodeConfig {
             directory: file.directory,
             peer_listen: file.peer_listen.unwrap_or(peer),
             client_listen: file.client_listen.unwrap_or(client),
+            metrics_listen: file.metrics_listen,
             members,
             workers: file.workers,
             group_size: file.group_size,
@@ -64,6 +65,9 @@ impl NodeConfig {
         }
         check_address("peer_listen", &self.peer_listen)?;
         check_address("client_listen", &self.client_listen)?;
+        if let Some(address) = &self.metrics_listen {
+            check_address("metrics_listen", address)?;
+        }
         if !(1..=WORKERS_MAX).contains(&self.workers) {
             let why = format!("a node cannot have {} workers", self.workers);
             return Err(wrong(
@@ -174,7 +178,7 @@ fn check_members(members: &[Member]) -> Result<(), ConfigError> {
     Ok(())
 }
 
-fn check_address(key: &str, address: &str) -> Result<(), ConfigError> {
+pub(super) fn check_address(key: &str, address: &str) -> Result<(), ConfigError> {
     let remedy = "a name or a number and a port, such as 10.0.0.1:7400";
     match address.rsplit_once(':') {
         Some((host, port)) if !host.is_empty() && port.parse::<u16>().is_ok() => Ok(()),

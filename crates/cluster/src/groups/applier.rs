@@ -9,6 +9,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use bytes::Bytes;
 use namiki::TableId;
@@ -22,6 +23,7 @@ use crate::events::{ApplierEvent, WorkerEvent};
 use crate::failure::NodeFailure;
 use crate::fault_injection::Fault;
 use crate::membership::MembershipChange;
+use crate::metrics::Count;
 use crate::office::ReadRequest;
 use crate::payload::Payload;
 use crate::raft::RaftEvent;
@@ -44,6 +46,8 @@ pub(crate) struct Applier {
     elected: Option<u64>,
     /// Reads that wait for an entry.
     reads: VecDeque<(u64, Vec<ReadRequest>)>,
+    /// When the entries that are being applied became known to be committed.
+    committed_at: Instant,
     ahead: ReadAhead,
 }
 
@@ -54,6 +58,7 @@ impl Applier {
             applied: 0,
             elected: None,
             reads: VecDeque::new(),
+            committed_at: Instant::now(),
             ahead: ReadAhead::default(),
         }
     }
@@ -64,7 +69,8 @@ impl Applier {
     /// [`NodeFailure`]: the log contradicts itself or cannot be read, so the node has to stop.
     pub(crate) fn handle(&mut self, event: ApplierEvent) -> Result<(), NodeFailure> {
         match event {
-            ApplierEvent::Committed(entries) => {
+            ApplierEvent::Committed(entries, at) => {
+                self.committed_at = at;
                 for entry in &entries {
                     self.apply(entry)?;
                 }
@@ -163,6 +169,7 @@ impl Applier {
             }));
         }
         for (connection, answer) in answers {
+            self.shared.metrics.note_answer(&answer);
             self.shared.network.reply(connection, answer);
         }
     }
@@ -201,11 +208,16 @@ impl Applier {
         for members in &sealed.members {
             self.shared.complete(members);
         }
+        let groups = &self.shared.metrics.groups;
+        let committed = self.committed_at;
+        (groups.committed).note(committed.saturating_duration_since(sealed.sealed_at));
+        groups.answered.note(sealed.sealed_at.elapsed());
         Ok(())
     }
 
     fn note_commands(&self, commands: u64) {
         (self.shared.commands_applied).fetch_add(commands, Ordering::Relaxed);
+        self.shared.metrics.increment(Count::GroupsApplied);
     }
 
     /// Reads the bytes of a payload that another leader has sealed.

@@ -32,7 +32,8 @@ pub(crate) fn write_records(
     let Some(last) = last else {
         return Ok(());
     };
-    (shared.store.flush_raft())
+    (shared.metrics.raft_flushes())
+        .time(|| shared.store.flush_raft())
         .map_err(|error| NodeFailure::storage("writing records of Raft", error))?;
     shared.raft.put(RaftEvent::BatchDurable(last));
     Ok(())
@@ -61,7 +62,9 @@ pub(crate) fn write_payloads(
     if durable.is_empty() {
         return Ok(());
     }
-    shared.store.flush_payloads(worker).map_err(failed)?;
+    let flushes = shared.metrics.payload_flushes(worker);
+    let flushed = flushes.time(|| shared.store.flush_payloads(worker));
+    flushed.map_err(failed)?;
     shared.raft.put(RaftEvent::PayloadsDurable(durable));
     Ok(())
 }

@@ -17,6 +17,7 @@ use crate::entry::EntryBody;
 use crate::events::{ApplierEvent, WorkerEvent};
 use crate::fault_injection::Fault;
 use crate::group_in_flight::GroupInFlight;
+use crate::metrics::{Count, LOG_FULL};
 use crate::network::{ConnectionId, NodeId};
 use crate::office::ReadRequest;
 use crate::raft::RaftEvent;
@@ -113,6 +114,7 @@ impl Producer {
             }
         };
         if let Some(answer) = answer {
+            self.shared.metrics.note_answer(&answer);
             self.shared.network.reply(from, answer);
         }
     }
@@ -178,10 +180,7 @@ impl Producer {
             return Some(Response::Busy { request: number });
         }
         if !self.shared.store.has_room() {
-            return refused(
-                number,
-                "the log of the leader has reached its limit: raise `log_bytes_max`, or free space on its disk",
-            );
+            return refused(number, LOG_FULL);
         }
         let bytes = commands.iter().map(command_bytes).sum::<usize>();
         if office.bytes + bytes > self.limits.bytes {
@@ -276,6 +275,7 @@ impl Producer {
                 request: request.request,
             });
         }
+        self.shared.metrics.increment(Count::Reads);
         if let Some(id) = office.read(request) {
             if self.shared.planted.has(Fault::ReadWithoutConfirmation) {
                 self.shared.applier.put(ApplierEvent::ReadReady(id, 0));

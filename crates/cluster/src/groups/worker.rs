@@ -14,6 +14,7 @@ use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use bytes::Bytes;
 use namiki::TableId;
@@ -28,6 +29,7 @@ use crate::events::WorkerEvent;
 use crate::fault_injection::Fault;
 use crate::group_in_flight::GroupInFlight;
 use crate::groups::execute::{Conflict, execute};
+use crate::metrics::Count;
 use crate::payload::PayloadBuilder;
 use crate::shared::Shared;
 use crate::uncommitted_groups::{Members, SealedGroup};
@@ -382,10 +384,12 @@ impl Worker {
             payload: payload.clone(),
             locks: open.transaction.seal(),
             members: open.members,
+            sealed_at: Instant::now(),
         };
         // Before its entry can be committed.
         let store = &self.shared.task_stores[usize::from(self.number)];
         if store.put(sealed) {
+            self.shared.metrics.increment(Count::GroupsSealed);
             self.shared.replicate(reference, payload);
         }
     }

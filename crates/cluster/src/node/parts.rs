@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::time::Instant;
 
 use bytes::Bytes;
 use namiki_client::protocol::{Request, Response, Role};
@@ -18,6 +19,7 @@ use crate::groups::producer::Producer;
 use crate::groups::worker::Worker;
 use crate::mailbox::Mailbox;
 use crate::membership::Membership;
+use crate::metrics::{Count, Metrics};
 use crate::network::{ConnectionId, Inbox, Network, NodeId, PeerMessage};
 use crate::office::Office;
 use crate::payload_cache::PayloadCache;
@@ -26,7 +28,7 @@ use crate::raft::{
 };
 use crate::session::SessionTable;
 use crate::shared::Shared;
-use crate::storage::{NodeStore, ReadAhead, Recovered};
+use crate::storage::{NodeStore, ReadAhead, Recovered, StoreError};
 use crate::uncommitted_groups::TaskStore;
 
 /// All parts of one node.
@@ -84,16 +86,20 @@ impl Parts {
                 persisted: 0,
                 committed: 0,
                 refused: 0,
+                missing: restored.missing.len() as u64,
                 matched: Vec::new(),
             }),
             applied: AtomicU64::new(0),
             unwritten_bytes: AtomicU64::new(0),
             is_hashing: AtomicBool::new(false),
             commands_applied: AtomicU64::new(0),
+            metrics: Metrics::new(workers),
             planted: options.planted,
             logger: options.logger.clone(),
             failure: Mutex::new(None),
         });
+        // What was damaged while the node did not run.
+        (shared.metrics).add(Count::PayloadsDamaged, restored.missing.len() as u64);
         let raft = RaftDriver::new(&options.raft(node), restored, store)?;
         let worker = |number| Worker::new(number, Arc::clone(&shared), options.groups);
         let mut parts = Self {
@@ -120,12 +126,22 @@ pub(crate) fn run_raft(
     raft.handle(events);
     for effect in raft.take_effects() {
         match effect {
-            RaftEffect::Send(to, message) => shared.network.send(to, message),
+            RaftEffect::Send(to, message) => {
+                if let PeerMessage::FetchPayloads { payloads } = &message {
+                    (shared.metrics).add(Count::PayloadsFetched, payloads.len() as u64);
+                }
+                shared.network.send(to, message);
+            }
             RaftEffect::AppendRaft { batch, records } => {
                 shared.raft_writer.put(RaftWrite { batch, records });
             }
-            RaftEffect::Committed(entries) => shared.applier.put(ApplierEvent::Committed(entries)),
-            RaftEffect::Elected { term } => shared.applier.put(ApplierEvent::Elected(term)),
+            RaftEffect::Committed(entries) => {
+                (shared.applier).put(ApplierEvent::Committed(entries, Instant::now()));
+            }
+            RaftEffect::Elected { term } => {
+                shared.metrics.increment(Count::ElectionsWon);
+                shared.applier.put(ApplierEvent::Elected(term));
+            }
             RaftEffect::Deposed => shared.applier.put(ApplierEvent::Deposed),
             RaftEffect::ReadReady(id, index) => {
                 shared.applier.put(ApplierEvent::ReadReady(id, index));
@@ -197,11 +213,27 @@ pub(crate) fn run_fetches(
     for (from, payloads) in fetches {
         for payload in payloads {
             let cached = shared.cache.get(&payload);
-            // If it does not exist or cannot be read, another node may have it.
-            let read = || (shared.store.read_payload_ahead(payload.name, &mut ahead)).ok();
+            let read = || read_for_peer(shared, &payload, &mut ahead);
             let bytes = cached.or_else(read).filter(|it| payload.matches(it));
+            shared.metrics.increment(match bytes {
+                Some(_) => Count::PayloadsServed,
+                None => Count::PayloadsNotServed,
+            });
             let message = PeerMessage::FetchedPayload { payload, bytes };
             shared.network.send(from, message);
+        }
+    }
+}
+
+/// Reads a payload that another node asks for. If it does not exist or cannot be read, a third node
+/// may have it.
+fn read_for_peer(shared: &Shared, payload: &PayloadRef, ahead: &mut ReadAhead) -> Option<Bytes> {
+    match shared.store.read_payload_ahead(payload.name, ahead) {
+        Ok(bytes) => Some(bytes),
+        Err(StoreError::NoSuchPayload { .. } | StoreError::NotDurable { .. }) => None,
+        Err(_) => {
+            shared.metrics.increment(Count::PayloadsDamaged);
+            None
         }
     }
 }

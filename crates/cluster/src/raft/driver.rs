@@ -32,7 +32,7 @@ const FETCH_BYTES: usize = 4 << 20;
 const FETCH_TICKS: u32 = 2;
 
 /// Lag of committed entries to apply at which a node avoids leadership.
-pub(super) const LAG_MAX: u64 = 1000;
+pub(crate) const LAG_MAX: u64 = 1000;
 
 /// Options of a node's Raft.
 #[derive(Clone, Debug)]
@@ -93,9 +93,7 @@ impl DurablePayloads for NodeStore {
 #[derive(Debug, thiserror::Error)]
 pub enum RaftError {
     /// Raft does not accept the recovered log.
-    #[error(
-        "Raft cannot start from the contents of the directory; restore it, or replace the node"
-    )]
+    #[error("Raft cannot start from the contents of the directory; replace the node")]
     Start(#[source] raft::Error),
     /// The snapshot's members are not valid.
     #[error("the members in the directory's last image are not valid: replace the node")]
@@ -787,6 +785,7 @@ impl RaftDriver {
             persisted: raft.raft_log.persisted,
             committed: raft.raft_log.committed,
             refused: self.refused,
+            missing: self.missing.len() as u64,
             matched,
         };
         if self.view.as_ref() != Some(&view) {

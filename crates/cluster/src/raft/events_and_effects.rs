@@ -105,6 +105,9 @@ pub(crate) struct RaftView {
     pub(crate) committed: u64,
     /// Invalid messages that were refused.
     pub(crate) refused: u64,
+    /// Payloads that were persisted and are damaged or gone. Until they are restored, the node does
+    /// not participate.
+    pub(crate) missing: u64,
     /// For a leader: the last matching entry of each node's log.
     pub(crate) matched: Vec<(NodeId, u64)>,
 }

@@ -31,7 +31,7 @@ mod persistence;
 mod truncation_tests;
 
 pub(crate) use driver::RaftError;
-pub(crate) use driver::{FETCH_MAX, RaftDriver, RaftOptions, RestoredRaft};
+pub(crate) use driver::{FETCH_MAX, LAG_MAX, RaftDriver, RaftOptions, RestoredRaft};
 pub(crate) use events_and_effects::{RaftEffect, RaftEvent, RaftView, ReadId};
 pub(crate) use members::ReplaceRefusal;
 #[cfg(feature = "hostile-bytes")]

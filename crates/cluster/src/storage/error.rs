@@ -82,7 +82,11 @@ pub enum StoreError {
         known: u32,
     },
     /// The log cannot be read: durable data is gone, or the disk fails. The source names the file.
-    #[error("the log of the node in {} cannot be read: repair the disk, or replace the node", dir.display())]
+    #[error(
+        "the log of the node in {} cannot be read: repair the disk, or replace the node; an old copy of the directory is no remedy, because it \
+         lacks what the node has acknowledged since",
+        dir.display()
+    )]
     UnreadableLog {
         /// The node's directory.
         dir: PathBuf,

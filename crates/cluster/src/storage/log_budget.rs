@@ -91,6 +91,11 @@ impl LogBudget {
         self.bytes_max.store(bytes_max, Ordering::Relaxed);
     }
 
+    /// Limit on the files together.
+    pub(super) fn bytes_max(&self) -> u64 {
+        self.bytes_max.load(Ordering::Relaxed)
+    }
+
     /// Total length of the log's files.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)

@@ -309,6 +309,12 @@ impl NodeStore {
         self.budget.left()
     }
 
+    /// Limit on the log's files together: [`u64::MAX`] without one.
+    #[must_use]
+    pub fn log_bytes_max(&self) -> u64 {
+        self.budget.bytes_max()
+    }
+
     /// Total length of the log's files.
     #[must_use]
     pub fn log_bytes(&self) -> u64 {

@@ -22,6 +22,7 @@
 //! | `client_connection.rs`, `clients.rs` | connections of clients |
 //! | `connection_security.rs`, `tls.rs`, `stream.rs` | protected connections, with the feature `tls` |
 //! | `frame.rs`, `frame_reader.rs` | bytes |
+//! | `connections.rs` | the state of the connections, for an observer |
 //! | `delay.rs`, `precise_timer.rs` | emulated distances on one machine |
 //! | `wakeups.rs`, `log_limiter.rs` | |
 //!
@@ -38,6 +39,7 @@ mod backoff;
 mod client_connection;
 mod clients;
 mod connection_security;
+mod connections;
 mod delay;
 mod error;
 mod frame;
@@ -72,6 +74,7 @@ use std::time::Duration;
 use socket2::{Domain, Socket, Type};
 
 pub use connection_security::NodeSecurity;
+pub(crate) use connections::{Connections, PeerConnections};
 pub use delay::City;
 pub use error::TransportError;
 pub use settings::{Limits, PeerSettings, Timing, TransportSettings};
@@ -102,19 +105,25 @@ impl Listeners {
     /// # Errors
     /// [`TransportError::Listen`].
     pub fn bind(peers: &str, clients: &str) -> Result<Self, TransportError> {
-        let listen = |address: &str, from, key| {
-            bind(address).map_err(|source| TransportError::Listen {
-                from,
-                address: address.to_owned(),
-                key,
-                source,
-            })
-        };
         Ok(Self {
             peers: listen(peers, "nodes", "peer_listen")?,
             clients: listen(clients, "clients", "client_listen")?,
         })
     }
+}
+
+/// Listens at an address, which this key of the configuration names.
+pub(crate) fn listen(
+    address: &str,
+    from: &'static str,
+    key: &'static str,
+) -> Result<TcpListener, TransportError> {
+    bind(address).map_err(|source| TransportError::Listen {
+        from,
+        address: address.to_owned(),
+        key,
+        source,
+    })
 }
 
 fn bind(address: &str) -> io::Result<TcpListener> {
@@ -234,6 +243,12 @@ impl RunningTransport {
     #[must_use]
     pub fn network(&self) -> Arc<dyn Network> {
         Arc::clone(&self.shared) as _
+    }
+
+    /// The state of its connections.
+    #[must_use]
+    pub(crate) fn connections(&self) -> Connections {
+        Connections::new(Arc::clone(&self.shared))
     }
 
     /// Whether the network thread is running.

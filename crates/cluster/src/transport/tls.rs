@@ -44,6 +44,7 @@ pub struct NodeTls {
 /// The TLS configurations of a certificate.
 #[derive(Clone)]
 struct Ready {
+    expires_s: Option<u64>,
     acceptor: TlsAcceptor,
     connector: TlsConnector,
 }
@@ -131,6 +132,11 @@ impl NodeTls {
         }
     }
 
+    /// When the certificate expires, in seconds of the Unix time, if it does.
+    pub(super) fn expires_s(&self) -> Option<u64> {
+        self.ready.read().expires_s
+    }
+
     fn ready(&self) -> Ready {
         self.ready.read().clone()
     }
@@ -186,6 +192,7 @@ impl Ready {
             slog::warn!(logger, "{}", warning);
         }
         Ok(Self {
+            expires_s: credentials.expires_s(),
             acceptor: TlsAcceptor::from(Arc::new(credentials.server_config()?)),
             connector: TlsConnector::from(Arc::new(credentials.client_config()?)),
         })
