@@ -131,8 +131,8 @@ pub trait Network: Send + Sync {
     fn reply(&self, to: ConnectionId, response: Response);
 }
 
-/// Receives messages. The transport calls it from its only thread, so nothing here may block for
-/// long: an implementation queues the message for a part of the node.
+/// Receives messages. The transport calls it from its threads, one for nodes and one for clients, so
+/// nothing here may block for long: an implementation queues the message for a part of the node.
 ///
 /// Messages of one lane arrive in the order in which they were sent. A node may be reported as connected after its first message.
 pub trait Inbox: Send + Sync {

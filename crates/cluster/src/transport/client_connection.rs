@@ -229,7 +229,7 @@ async fn serve_client(
         node: shared.identity.node.number(),
         group_commands_max: shared.settings.group_commands_max,
     };
-    queue.push(welcome, &shared.wakeups);
+    queue.push(welcome, &shared.client_wakeups);
     let reason = tokio::select! {
         reason = read_requests(context, id, &queue, &mut reader) => reason,
         reason = write_responses(shared, &queue, to) => return reason,
@@ -283,7 +283,7 @@ async fn read_request(
                 claimed.commands, settings.group_commands_max
             ),
         };
-        queue.push(refused, &shared.wakeups);
+        queue.push(refused, &shared.client_wakeups);
         return Ok(());
     }
     let request = decode(&frame).map_err(|error| EndReason::Refused(error.to_string()))?;
@@ -293,7 +293,7 @@ async fn read_request(
             "a hello may only be the first message of a connection".to_owned(),
         )),
         Request::CutLinks { nodes } => {
-            queue.push(cut_links(shared, nodes), &shared.wakeups);
+            queue.push(cut_links(shared, nodes), &shared.client_wakeups);
             Ok(())
         }
         request => {
