@@ -12,6 +12,7 @@ use crate::entry::{EntryBody, PayloadRef};
 use crate::events::{ApplierEvent, RaftWrite, WorkerEvent};
 use crate::failure::NodeFailure;
 use crate::fault_injection::FaultInjection;
+use crate::hash_pacing::HashPacing;
 use crate::mailbox::Mailbox;
 use crate::membership::Membership;
 use crate::network::{Network, NodeId, PeerMessage};
@@ -55,8 +56,7 @@ pub(crate) struct Shared {
     /// Bytes of payloads that wait to be written.
     pub(crate) unwritten_bytes: AtomicU64,
     pub(crate) commands_applied: AtomicU64,
-    /// A hash of the state is being computed.
-    pub(crate) is_hashing: AtomicBool,
+    pub(crate) hashes: HashPacing,
     pub(crate) planted: FaultInjection,
     pub(crate) logger: slog::Logger,
     pub(crate) failure: Mutex<Option<Arc<NodeFailure>>>,

@@ -88,7 +88,7 @@ impl Applier {
                 let tables = self.shared.replica.state_hash();
                 let sessions = self.shared.sessions.lock().state_hash();
                 status.state_hash = Some(tables.wrapping_add(sessions));
-                self.shared.is_hashing.store(false, Ordering::Release);
+                self.shared.hashes.end();
                 let answer = Response::Status(Box::new(status));
                 self.shared.network.reply(connection, answer);
             }
@@ -217,8 +217,25 @@ impl Applier {
         let answer = match &control {
             Control::OpenSession { nonce } => Response::SessionOpened {
                 nonce: *nonce,
-                session: self.shared.sessions.lock().open(index, *nonce),
+                session: self.shared.sessions.lock().open_evicting(index, *nonce),
             },
+            Control::OpenClientSession {
+                nonce,
+                client,
+                limits,
+            } => {
+                let mut sessions = self.shared.sessions.lock();
+                match sessions.open(index, *nonce, client, *limits) {
+                    Ok(session) => Response::SessionOpened {
+                        nonce: *nonce,
+                        session,
+                    },
+                    Err(limit) => Response::SessionsFull {
+                        nonce: *nonce,
+                        limit,
+                    },
+                }
+            }
             Control::CloseSession { session } => {
                 self.shared.sessions.lock().close(*session);
                 Response::SessionClosed { session: *session }
@@ -247,8 +264,8 @@ impl Applier {
                 }
             }
         };
-        let waiting = self.shared.office.lock().control.remove(&control);
-        for connection in waiting.into_iter().flatten() {
+        let waiting = self.shared.office.lock().take_waiting(&control);
+        for connection in waiting {
             self.shared.network.reply(connection, answer.clone());
         }
         Ok(())

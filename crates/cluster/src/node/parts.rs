@@ -17,9 +17,10 @@ use crate::groups::applier::Applier;
 use crate::groups::log_writer::{write_payloads, write_records};
 use crate::groups::producer::Producer;
 use crate::groups::worker::Worker;
+use crate::hash_pacing::HashPacing;
 use crate::mailbox::Mailbox;
 use crate::membership::Membership;
-use crate::network::{ConnectionId, Inbox, Network, NodeId, PeerMessage};
+use crate::network::{ClientName, ConnectionId, Inbox, Network, NodeId, PeerMessage};
 use crate::office::Office;
 use crate::payload_cache::PayloadCache;
 use crate::raft::{
@@ -84,7 +85,7 @@ impl Parts {
             }),
             applied: AtomicU64::new(0),
             unwritten_bytes: AtomicU64::new(0),
-            is_hashing: AtomicBool::new(false),
+            hashes: HashPacing::default(),
             commands_applied: AtomicU64::new(0),
             planted: options.planted,
             logger: options.logger.clone(),
@@ -253,8 +254,8 @@ impl Inbox for NodeInbox {
         self.shared.raft.put(RaftEvent::Unreachable(node));
     }
 
-    fn request(&self, from: ConnectionId, request: Request) {
-        self.producer.take(from, request);
+    fn request(&self, from: ConnectionId, client: &ClientName, request: Request) {
+        self.producer.take(from, client, request);
     }
 
     fn client_gone(&self, connection: ConnectionId) {

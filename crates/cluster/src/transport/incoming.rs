@@ -17,7 +17,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout, timeout_at};
 
-use crate::network::NodeId;
+use crate::network::{NodeId, PeerMessage};
 use crate::transport::connection_security::Accepted;
 use crate::transport::frame::{
     FrameKind, FrameNonsense, IncomingFrame, OVERHEAD_BYTES_MAX, OutgoingFrame,
@@ -31,7 +31,7 @@ use crate::transport::stream::{Incoming, Outgoing};
 use crate::transport::write_batch::WriteBatch;
 
 /// Bytes that are read at once from a node.
-const CHUNK_BYTES: usize = 64 << 10;
+pub(super) const CHUNK_BYTES: usize = 64 << 10;
 /// Pause after a failure to accept: descriptors may be exhausted.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
@@ -212,6 +212,16 @@ async fn serve(
     }
 }
 
+/// The message of a frame, without its length.
+#[cfg(feature = "hostile-bytes")]
+pub(super) fn received(frame: Bytes, lane: Lane) -> Result<PeerMessage, FrameNonsense> {
+    decoded(IncomingFrame::of(frame), lane)
+}
+
+fn decoded(frame: IncomingFrame, lane: Lane) -> Result<PeerMessage, FrameNonsense> {
+    frame.into_message(lane)
+}
+
 /// Receives the frames that have arrived, or waits for more.
 async fn receive(
     context: &Context,
@@ -243,7 +253,7 @@ async fn receive(
             Err(_) => Err(EndReason::NotReading),
         };
     }
-    let message = frame.into_message(lane)?;
+    let message = decoded(frame, lane)?;
     let handling = peer.settings.handling;
     if matches!(lane, Lane::Payloads(_)) && !handling.is_zero() {
         sleep(handling).await;

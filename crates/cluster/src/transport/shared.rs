@@ -193,7 +193,7 @@ impl Shared {
             sites: sites.collect(),
             peers: RwLock::default(),
             peers_added: Notify::new(),
-            clients: ClientRegistry::default(),
+            clients: ClientRegistry::new(settings.limits.client_responses_bytes_max),
             wakeups: Wakeups::default(),
             client_wakeups: Wakeups::default(),
             logger,

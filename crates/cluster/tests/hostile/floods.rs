@@ -58,7 +58,10 @@ pub(crate) fn welcome(address: &str) -> TcpStream {
     let mut link = dial(address);
     link.write_all(&client_hello()).unwrap();
     let welcome = response(&mut link);
-    assert!(matches!(welcome, Some(Response::Welcome { .. })), "{welcome:?}");
+    assert!(
+        matches!(welcome, Some(Response::Welcome { .. })),
+        "{welcome:?}"
+    );
     link
 }
 
@@ -157,11 +160,19 @@ fn flood_the_leader(
             let before = Instant::now();
             load.wait_for_more();
             longest = longest.max(before.elapsed());
-            assert_eq!(leader_of(&cluster), (leader, term), "the leader was deposed");
+            assert_eq!(
+                leader_of(&cluster),
+                (leader, term),
+                "the leader was deposed"
+            );
         }
         flood.end();
         eprintln!("20 rows of another client took {longest:?} at the longest");
-        assert_eq!(leader_of(&cluster), (leader, term), "the leader was deposed");
+        assert_eq!(
+            leader_of(&cluster),
+            (leader, term),
+            "the leader was deposed"
+        );
     });
 }
 
