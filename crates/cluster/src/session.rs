@@ -111,6 +111,25 @@ impl SessionTable {
         if let Some(known) = self.by_nonce.get(&nonce) {
             return Ok(*known);
         }
+        self.check_limits(client, limits)?;
+        *self.of_client.entry(client.clone()).or_default() += 1;
+        Ok(self.insert(index, nonce, Some(client.clone())))
+    }
+
+    /// Whether a session of this nonce exists.
+    pub(crate) fn has_nonce(&self, nonce: u128) -> bool {
+        self.by_nonce.contains_key(&nonce)
+    }
+
+    /// Whether a client may open one session more.
+    ///
+    /// # Errors
+    /// The limit that is reached.
+    pub(crate) fn check_limits(
+        &self,
+        client: &ClientName,
+        limits: SessionLimits,
+    ) -> Result<(), SessionLimit> {
         let own = self.of_client.get(client).copied().unwrap_or_default();
         if own >= limits.client {
             return Err(SessionLimit::Client(own.into()));
@@ -118,8 +137,7 @@ impl SessionTable {
         if self.sessions.len() >= limits.all as usize {
             return Err(SessionLimit::Cluster(self.sessions.len() as u64));
         }
-        *self.of_client.entry(client.clone()).or_default() += 1;
-        Ok(self.insert(index, nonce, Some(client.clone())))
+        Ok(())
     }
 
     /// Opens a session for an entry of the first version: without a client, and a new session

@@ -105,14 +105,7 @@ impl Producer {
                     bytes,
                 })
             }
-            Request::OpenSession { nonce } => {
-                let control = Control::OpenClientSession {
-                    nonce,
-                    client: client.clone(),
-                    limits: self.limits.sessions,
-                };
-                self.control(from, control)
-            }
+            Request::OpenSession { nonce } => self.open_session(from, client, nonce),
             Request::CloseSession { session } => {
                 self.control(from, Control::CloseSession { session })
             }
@@ -325,6 +318,35 @@ impl Producer {
             self.shared.raft.put(RaftEvent::ReadIndex(id));
         }
         None
+    }
+
+    /// The applier decides whether there is room, in the order of the log. If there is none already,
+    /// the request is refused without an entry, so refused ones do not fill the log.
+    fn open_session(
+        &self,
+        from: ConnectionId,
+        client: &ClientName,
+        nonce: u128,
+    ) -> Option<Response> {
+        let limits = self.limits.sessions;
+        if self.shared.office.lock().term.is_none() {
+            return self.not_leader(0);
+        }
+        let full = {
+            let sessions = self.shared.sessions.lock();
+            let is_new = !sessions.has_nonce(nonce);
+            let checked = sessions.check_limits(client, limits);
+            checked.err().filter(|_| is_new)
+        };
+        if let Some(limit) = full {
+            return Some(Response::SessionsFull { nonce, limit });
+        }
+        let control = Control::OpenClientSession {
+            nonce,
+            client: client.clone(),
+            limits,
+        };
+        self.control(from, control)
     }
 
     fn control(&self, from: ConnectionId, control: Control) -> Option<Response> {

@@ -39,6 +39,8 @@ use crate::uncommitted_groups::{Members, SealedGroup};
 const OUTCOME_BYTES: usize = 6;
 /// Largest overhead of a section.
 const SECTION_BYTES: usize = 48;
+/// Room for the headers of a group's changes, so that its payload is seldom moved.
+const CHANGES_BYTES: usize = 256;
 /// Number of transfers that are looked up in one batch.
 const TRANSFERS_AHEAD: usize = 8;
 /// Time after which parked commands are retried at the latest, in nanoseconds.
@@ -366,9 +368,12 @@ impl Worker {
                 &members.outcomes,
             );
         }
-        let mut payload = Vec::with_capacity(open.commands * 40 + 64);
+        let changes = open.transaction.bytes() + CHANGES_BYTES;
+        let mut payload = Vec::with_capacity(self.builder.bytes() + changes);
         self.builder.finish(&mut payload);
         open.transaction.encode_changes(&mut payload);
+        // It is kept in the cache: capacity that is not used would be kept, too.
+        payload.shrink_to_fit();
         let payload = Bytes::from(payload);
         self.sealed += 1;
         let by_node = self.shared.planted.has(Fault::NameByLocalNumber);

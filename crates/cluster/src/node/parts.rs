@@ -31,6 +31,13 @@ use crate::shared::Shared;
 use crate::storage::{NodeStore, ReadAhead, Recovered};
 use crate::uncommitted_groups::TaskStore;
 
+/// Byte limit of Raft's messages that wait to be handled.
+const RAFT_BYTES_MAX: usize = 64 << 20;
+/// Size of a short message of Raft when it waits.
+const RAFT_MESSAGE_BYTES: usize = 128;
+/// Largest number of requested payloads that wait to be read.
+const FETCHES_MAX: usize = 64 * FETCH_MAX;
+
 /// All parts of one node.
 pub(crate) struct Parts {
     pub(crate) shared: Arc<Shared>,
@@ -192,8 +199,12 @@ pub(crate) fn run_fetches(
     for (from, payloads) in fetches {
         for payload in payloads {
             let cached = shared.cache.get(&payload);
-            // If it does not exist or cannot be read, another node may have it.
-            let read = || (shared.store.read_payload_ahead(payload.name, &mut ahead)).ok();
+            // If it does not exist or cannot be read, another node may have it. What is read ahead
+            // would be kept alive by a slice of it in the lane's queue.
+            let read = || {
+                let read = shared.store.read_payload_ahead(payload.name, &mut ahead);
+                read.ok().map(|bytes| Bytes::copy_from_slice(&bytes))
+            };
             let bytes = cached.or_else(read).filter(|it| payload.matches(it));
             let message = PeerMessage::FetchedPayload { payload, bytes };
             shared.network.send(from, message);
@@ -223,7 +234,12 @@ impl Inbox for NodeInbox {
     fn receive(&self, from: NodeId, message: PeerMessage) {
         let shared = &self.shared;
         match message {
-            PeerMessage::Raft(bytes) => shared.raft.put(RaftEvent::Message(from, bytes)),
+            PeerMessage::Raft(bytes) => {
+                let weight = bytes.len() + RAFT_MESSAGE_BYTES;
+                let message = RaftEvent::Message(from, bytes);
+                // A message that finds no room is lost, as on a broken connection.
+                shared.raft.put_within(message, weight, RAFT_BYTES_MAX);
+            }
             PeerMessage::Payload { payload, bytes }
             | PeerMessage::FetchedPayload {
                 payload,
@@ -242,7 +258,9 @@ impl Inbox for NodeInbox {
             PeerMessage::FetchedPayload { bytes: None, .. } => {}
             // No node asks for more at once.
             PeerMessage::FetchPayloads { payloads } if payloads.len() <= FETCH_MAX => {
-                shared.fetches.put((from, payloads));
+                let weight = payloads.len() + 1;
+                // What is not answered is requested again.
+                (shared.fetches).put_within((from, payloads), weight, FETCHES_MAX);
             }
             PeerMessage::FetchPayloads { .. } => {}
         }

@@ -1,7 +1,7 @@
 //! Reads length-delimited frames from a connection, with limits.
 //!
 //! A length is compared with the limit before memory is allocated for it. A frame is a slice of the
-//! buffer that it was read into; a long one has a buffer of exactly its size. If the other side is
+//! buffer that it was read into; a long one has a buffer of about its size. If the other side is
 //! not known (a client), memory grows with the data that has arrived, and memory beyond a small
 //! buffer is taken from a budget that all connections share. A frame counts until the next one is
 //! requested, so a frame that waits to be decoded counts, too.
@@ -185,7 +185,8 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
             return;
         }
         let capacity = match &self.budget {
-            None if capacity >= whole => return,
+            // The frame keeps its buffer: one that is much longer is not used.
+            None if capacity >= whole && capacity - whole <= whole / 8 => return,
             None => whole,
             Some(_) if capacity > buffered => return,
             Some(budget) => {

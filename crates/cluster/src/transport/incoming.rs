@@ -218,8 +218,28 @@ pub(super) fn received(frame: Bytes, lane: Lane) -> Result<PeerMessage, FrameNon
     decoded(IncomingFrame::of(frame), lane)
 }
 
+/// Decodes a message that may be kept. A short frame is a slice of a chunk with other frames, so its
+/// bytes are copied: the chunk is used again at once, and is not kept alive by a few bytes.
 fn decoded(frame: IncomingFrame, lane: Lane) -> Result<PeerMessage, FrameNonsense> {
-    frame.into_message(lane)
+    let own = |bytes: Bytes| {
+        if bytes.len() <= CHUNK_BYTES {
+            Bytes::copy_from_slice(&bytes)
+        } else {
+            bytes
+        }
+    };
+    Ok(match frame.into_message(lane)? {
+        PeerMessage::Raft(bytes) => PeerMessage::Raft(own(bytes)),
+        PeerMessage::Payload { payload, bytes } => PeerMessage::Payload {
+            payload,
+            bytes: own(bytes),
+        },
+        PeerMessage::FetchedPayload { payload, bytes } => PeerMessage::FetchedPayload {
+            payload,
+            bytes: bytes.map(own),
+        },
+        message @ PeerMessage::FetchPayloads { .. } => message,
+    })
 }
 
 /// Receives the frames that have arrived, or waits for more.

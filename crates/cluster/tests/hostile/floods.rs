@@ -11,14 +11,14 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use namiki_client::protocol::{
-    Command, Request, Response, Role, SessionId, Write, decode, encoded,
+    Command, Request, Response, Role, SessionId, SessionLimit, Write, decode, encoded,
 };
-use namiki_client::status;
+use namiki_client::{ClientError, Security, status};
 
 use crate::cluster::{Cluster, NODES};
 use crate::links::dial;
 use crate::messages::client_hello;
-use crate::{MIB, alone, under_load};
+use crate::{MIB, alone, attacks, seeded, under_load};
 
 /// Duration of a flood.
 const FLOOD: Duration = Duration::from_secs(8);
@@ -224,5 +224,137 @@ fn floods_of_large_reads_depose_no_leader() {
         let keys = (0..KEYS as u64).map(|row| (1, row.to_be_bytes().to_vec()));
         let keys = keys.collect();
         encoded(&Request::Read { request, keys }).unwrap()
+    });
+}
+
+/// Opens sessions without end; none of others is evicted, and no node forgets one.
+#[test]
+fn sessions_without_end_are_refused_and_evict_none() {
+    const SESSIONS: u32 = 100_000;
+    const SESSIONS_MAX: u32 = 500;
+    let _alone = alone();
+    let cluster = Cluster::start(Security::Plain, |config| {
+        config.client_sessions_max = SESSIONS_MAX;
+    });
+    under_load(&cluster, 200 * MIB, |load| {
+        let (leader, term) = leader_of(&cluster);
+        let mut link = welcome(cluster.client_address(leader));
+        let (mut opened, mut full, mut busy) = (0, 0, 0);
+        for batch in 0..SESSIONS / 1000 {
+            let mut requests = Vec::new();
+            for number in 0..1000 {
+                let nonce = u128::from(batch * 1000 + number) << 64 | 1;
+                requests.extend(encoded(&Request::OpenSession { nonce }).unwrap());
+            }
+            link.write_all(&requests).unwrap();
+            for _ in 0..1000 {
+                match response(&mut link) {
+                    Some(Response::SessionOpened { .. }) => opened += 1,
+                    Some(Response::SessionsFull {
+                        limit: SessionLimit::Client(sessions),
+                        ..
+                    }) => {
+                        assert_eq!(sessions, u64::from(SESSIONS_MAX));
+                        full += 1;
+                    }
+                    Some(Response::Busy { .. }) => busy += 1,
+                    other => panic!("{other:?}"),
+                }
+            }
+        }
+        eprintln!("{opened} sessions are open, {full} were refused, {busy} had to wait");
+        // One is the load's.
+        assert_eq!(opened + 1, SESSIONS_MAX);
+        assert!(full > SESSIONS / 2);
+        let refused = cluster.client().open_session();
+        let is_full = matches!(refused, Err(ClientError::TooManySessions { .. }));
+        assert!(is_full, "{:?}", refused.err());
+        // The load's session goes on.
+        load.wait_for_more();
+        assert_eq!(
+            leader_of(&cluster),
+            (leader, term),
+            "the leader was deposed"
+        );
+    });
+}
+
+/// Clients that ask without end and read no answer.
+#[test]
+fn slow_readers_are_disconnected_and_memory_is_bounded() {
+    const READERS: usize = 8;
+    let _alone = alone();
+    let cluster = Cluster::start_plain();
+    let requests = encoded(&Request::Status).unwrap().repeat(10_000);
+    // Their responses, up to half of the limit of each, and what is taken to be written.
+    under_load(&cluster, (READERS as isize * 12 + 48) * MIB, |load| {
+        let (leader, term) = leader_of(&cluster);
+        let address = cluster.client_address(leader).to_owned();
+        let slow: Vec<JoinHandle<Duration>> = (0..READERS)
+            .map(|_| {
+                let (mut link, requests) = (welcome(&address), requests.clone());
+                std::thread::spawn(move || {
+                    let begin = Instant::now();
+                    while link.write_all(&requests).is_ok() {
+                        assert!(begin.elapsed() < crate::WATCHDOG, "it stays connected");
+                    }
+                    begin.elapsed()
+                })
+            })
+            .collect();
+        load.wait_for_more();
+        let ends = slow.into_iter().map(|it| it.join().unwrap());
+        eprintln!("the last one was disconnected after {:?}", ends.max());
+        load.wait_for_more();
+        assert_eq!(
+            leader_of(&cluster),
+            (leader, term),
+            "the leader was deposed"
+        );
+    });
+}
+
+/// Hashes in a loop, and junk at every port of every node, while the leader is flooded.
+#[test]
+fn hashes_and_junk_depose_no_leader() {
+    let _alone = alone();
+    let mut random = seeded();
+    let cluster = Cluster::start_plain();
+    under_load(&cluster, 600 * MIB, |load| {
+        let (leader, term) = leader_of(&cluster);
+        let address = cluster.client_address(leader);
+        let groups = Flood::begin(address, |session, group| {
+            encoded(&transfers(session, group)).unwrap()
+        });
+        let mut hashes: Vec<TcpStream> = (0..4).map(|_| welcome(address)).collect();
+        let hash = encoded(&Request::StateHash).unwrap();
+        let begin = Instant::now();
+        let (mut answered, mut busy) = (0, 0);
+        while begin.elapsed() < FLOOD {
+            for link in &mut hashes {
+                link.write_all(&hash).unwrap();
+                match response(link) {
+                    Some(Response::Status(status)) => {
+                        assert!(status.state_hash.is_some());
+                        answered += 1;
+                    }
+                    Some(Response::Busy { .. }) => busy += 1,
+                    other => panic!("{other:?}"),
+                }
+            }
+            let target = 1 + random.below(NODES);
+            attacks::on_clients(&mut random).run(dial(cluster.client_address(target)), &mut random);
+            attacks::on_nodes(target, &mut random)
+                .run(dial(cluster.node_address(target)), &mut random);
+        }
+        groups.end();
+        eprintln!("{answered} hashes were computed, {busy} had to wait");
+        assert!(answered > 0);
+        load.wait_for_more();
+        assert_eq!(
+            leader_of(&cluster),
+            (leader, term),
+            "the leader was deposed"
+        );
     });
 }
