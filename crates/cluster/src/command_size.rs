@@ -8,7 +8,7 @@ pub(crate) const ROW_BYTES: usize = 24;
 const ALLOCATION_BYTES: usize = 16;
 /// Memory of a command in addition to its own: its outcome, its number in the queue of a worker and
 /// among the members of a group, and its place and keys if it is parked.
-const BOOKKEEPING_BYTES: usize = 64;
+pub(crate) const BOOKKEEPING_BYTES: usize = 64;
 
 /// Approximate size of a command in a payload.
 pub(crate) fn command_bytes(command: &Command) -> usize {

@@ -25,6 +25,7 @@ use namiki_platform::hash::hash_of;
 
 use crate::control::SessionLimits;
 use crate::network::ClientName;
+use crate::office::is_share;
 use crate::payload::Section;
 
 /// Largest number of sessions for entries of the first version. The same on all nodes.
@@ -187,11 +188,11 @@ impl SessionTable {
     }
 
     /// Whether a session may have this number of outcomes more, within a limit on all: as many as
-    /// are left.
+    /// are left afterwards.
     #[must_use]
     pub(crate) fn has_room_for_outcomes(&self, id: SessionId, more: usize, limit: usize) -> bool {
         let own = self.sessions.get(&id).map_or(0, |it| it.outcomes);
-        own + more <= limit.saturating_sub(self.outcomes)
+        is_share(own, more, self.outcomes, limit)
     }
 
     /// Number of groups of a session with outcomes that its client has not acknowledged.
@@ -355,13 +356,13 @@ mod tests {
     fn kept_outcomes_are_shared_by_all_sessions() {
         let mut table = SessionTable::default();
         let id = open(&mut table, 7, 1).expect("there is room");
-        assert!(table.has_room_for_outcomes(id, 10, 10));
+        assert!(table.has_room_for_outcomes(id, 5, 10));
         apply(&mut table, id, 1, 0, &[(0, Outcome::Done)]).expect("once");
-        // Three are kept; seven are left, and as many are a session's share.
-        assert!(table.has_room_for_outcomes(id, 4, 10));
-        assert!(!table.has_room_for_outcomes(id, 5, 10));
+        // Three are kept. With two more, five are left.
+        assert!(table.has_room_for_outcomes(id, 2, 10));
+        assert!(!table.has_room_for_outcomes(id, 3, 10));
         let other = open(&mut table, 8, 2).expect("there is room");
-        assert!(table.has_room_for_outcomes(other, 7, 10));
+        assert!(table.has_room_for_outcomes(other, 3, 10));
         apply(&mut table, id, 2, 1, &[(0, Outcome::Done)]).expect("once");
         assert_eq!(table.outcomes, 3);
         table.close(id);

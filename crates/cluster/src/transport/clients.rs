@@ -4,8 +4,8 @@
 //! it is written. A client that does not read is not read from either, and is disconnected when its
 //! queue is full: its requests are known by session and number, so it may ask again.
 //!
-//! All queues share a budget. A queue may hold as much as is left of it (a dynamic threshold), so
-//! n clients that do not read leave the (n + 1)-th part of the budget free for others.
+//! All queues share a budget. A queue may hold as much as is left of it afterwards (a dynamic
+//! threshold), so n clients that do not read leave the (n + 1)-th part of the budget for others.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use tokio::time::sleep_until;
 use crate::network::ConnectionId;
 use crate::transport::wakeups::Wakeups;
 
-/// A response up to this size needs no room in the budget if its client has no other.
+/// Bytes of unread responses that a client may have if the budget is used up.
 const SHORT_BYTES: usize = 4096;
 /// First and longest pause in reading from a client after it was told that the node is busy.
 const BUSY_PAUSE_FIRST: Duration = Duration::from_millis(2);
@@ -148,9 +148,11 @@ impl ResponseQueue {
             return;
         }
         let (unread, free) = (state.queued + state.taken, self.budget.free());
-        // A single response may be longer than the limit of a client, but not than that of all.
-        let is_single = unread == 0 && (bytes <= free || bytes <= SHORT_BYTES);
-        if !is_single && unread + bytes > self.bytes_max.min(free) {
+        // Afterwards, at least as much is left as this client has.
+        let is_share = unread + 2 * bytes <= free;
+        // A single response may be longer than the limit of a client.
+        let fits = is_share && (unread == 0 || unread + bytes <= self.bytes_max);
+        if !fits && unread + bytes > SHORT_BYTES {
             if let Response::Rows { request, .. } = response {
                 let busy = Response::Busy { request };
                 let bytes = bytes_of(&busy);
@@ -288,16 +290,16 @@ mod tests {
     #[test]
     fn a_client_that_does_not_read_overflows_its_queue() {
         let (registry, wakeups) = (ClientRegistry::new(1 << 20), Wakeups::default());
-        let (_, queue) = registry.register(1, 3000).unwrap();
+        let (_, queue) = registry.register(1, 6000).unwrap();
         let mut taken = VecDeque::new();
-        queue.push(results(5000), &wakeups);
+        queue.push(results(10_000), &wakeups);
         assert!(queue.take(&mut taken, 1).is_ok(), "one is never too much");
         assert_eq!(taken.len(), 1);
         queue.written();
-        queue.push(results(2000), &wakeups);
+        queue.push(results(4000), &wakeups);
         assert!(queue.take(&mut taken, 1).is_ok());
         // It was taken, and is not written.
-        queue.push(results(2000), &wakeups);
+        queue.push(results(4000), &wakeups);
         assert!(queue.take(&mut taken, 1).is_err());
         drop((queue, registry.connections.write().drain()));
         assert_eq!(registry.budget.free(), 1 << 20);
@@ -315,23 +317,23 @@ mod tests {
             }
         }
         // Each has a share, or has lost everything when it asked for more.
-        assert!(registry.budget.free() >= (1 << 20) / 8 - 2000);
+        assert!(registry.budget.free() >= (1 << 20) / 8);
         let (_, honest) = registry.register(8, 1 << 20).unwrap();
-        honest.push(results(100_000), &wakeups);
+        honest.push(results(50_000), &wakeups);
         let mut taken = VecDeque::new();
         honest.take(&mut taken, usize::MAX).unwrap();
-        assert_eq!(taken, [results(100_000)]);
+        assert_eq!(taken, [results(50_000)]);
     }
 
     #[test]
     fn rows_without_room_are_to_be_read_again() {
         let (registry, wakeups) = (ClientRegistry::new(1 << 20), Wakeups::default());
-        let (_, queue) = registry.register(1, 3000).unwrap();
-        queue.push(rows(2000), &wakeups);
-        queue.push(rows(2000), &wakeups);
+        let (_, queue) = registry.register(1, 10_000).unwrap();
+        queue.push(rows(9000), &wakeups);
+        queue.push(rows(9000), &wakeups);
         let mut taken = VecDeque::new();
         queue.take(&mut taken, usize::MAX).unwrap();
-        assert_eq!(taken, [rows(2000), Response::Busy { request: 1 }]);
+        assert_eq!(taken, [rows(9000), Response::Busy { request: 1 }]);
     }
 
     #[test]

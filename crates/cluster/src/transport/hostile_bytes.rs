@@ -12,10 +12,11 @@ use bytes::Bytes;
 use namiki::replica::Replica;
 use namiki::{Stamp, TableId};
 use namiki_client::protocol::{
-    Outcome, Request, SessionId, claimed_group, claimed_version, decode,
+    Outcome, Request, SessionId, claimed_group, claimed_version, decode, decoded_size,
 };
 use tokio::io::{AsyncRead, ReadBuf};
 
+use crate::command_size::{BOOKKEEPING_BYTES, memory_of_commands, memory_of_keys};
 use crate::entry::{PayloadName, PayloadRef};
 use crate::network::{NodeId, PeerMessage};
 use crate::payload::{Payload, PayloadBuilder};
@@ -184,17 +185,31 @@ pub fn requests(arriving: &[u8], step: usize) -> (Vec<Request>, Option<String>) 
 /// Asserts that the header found without decoding a request matches the request.
 fn says_what_it_claims(request: &Request, frame: &[u8]) {
     let claimed = claimed_group(frame);
+    let size = decoded_size(frame).expect("a request that can be decoded has a size");
     match request {
         Request::Submit {
             group, commands, ..
         } => {
             let claimed = claimed.expect("it is a group");
+            let size = size.expect("it is a group");
+            assert_eq!(
+                (size.request, size.items),
+                (claimed.group, claimed.commands)
+            );
+            let memory = memory_of_commands(commands);
+            assert!(size.bytes + commands.len() * BOOKKEEPING_BYTES >= memory);
             assert_eq!(
                 (claimed.group, claimed.commands),
                 (*group, commands.len() as u64)
             );
         }
-        _ => assert_eq!(claimed, None),
+        Request::Read { request, keys } => {
+            let size = size.expect("it is a read");
+            assert_eq!((size.request, size.items), (*request, keys.len() as u64));
+            assert!(size.bytes >= memory_of_keys(keys));
+            assert_eq!(claimed, None);
+        }
+        _ => assert_eq!((claimed, size), (None, None)),
     }
     if let Request::Hello { version, .. } = request
         && let Some(claimed) = claimed_version(frame)
