@@ -117,6 +117,11 @@ impl SessionTable {
         Ok(self.insert(index, nonce, Some(client.clone())))
     }
 
+    /// Whether this session exists.
+    pub(crate) fn has(&self, id: SessionId) -> bool {
+        self.sessions.contains_key(&id)
+    }
+
     /// Whether a session of this nonce exists.
     pub(crate) fn has_nonce(&self, nonce: u128) -> bool {
         self.by_nonce.contains_key(&nonce)

@@ -17,8 +17,8 @@ use crate::events::{ApplierEvent, WorkerEvent};
 use crate::fault_injection::Fault;
 use crate::group_in_flight::GroupInFlight;
 use crate::network::{ClientName, ConnectionId, NodeId};
-use crate::office::{InFlight, ReadRequest, WaitingReads};
-use crate::raft::RaftEvent;
+use crate::office::{InFlight, ReadRequest, WAITING_MAX, WaitingReads};
+use crate::raft::{RAFT_BYTES_MAX, RAFT_MESSAGE_BYTES, RaftEvent};
 use crate::session::KnownGroup;
 use crate::shared::Shared;
 use crate::status::status;
@@ -106,9 +106,7 @@ impl Producer {
                 })
             }
             Request::OpenSession { nonce } => self.open_session(from, client, nonce),
-            Request::CloseSession { session } => {
-                self.control(from, Control::CloseSession { session })
-            }
+            Request::CloseSession { session } => self.close_session(from, session),
             Request::CreateTable {
                 name,
                 eight_byte_keys,
@@ -349,6 +347,17 @@ impl Producer {
         self.control(from, control)
     }
 
+    fn close_session(&self, from: ConnectionId, session: SessionId) -> Option<Response> {
+        if self.shared.office.lock().term.is_none() {
+            return self.not_leader(0);
+        }
+        // Numbers are never used again: a session that does not exist needs no entry.
+        if !self.shared.sessions.lock().has(session) {
+            return Some(Response::SessionClosed { session });
+        }
+        self.control(from, Control::CloseSession { session })
+    }
+
     fn control(&self, from: ConnectionId, control: Control) -> Option<Response> {
         let mut office = self.shared.office.lock();
         if office.term.is_none() {
@@ -385,11 +394,18 @@ impl Producer {
         if office.replacements.len() >= REPLACEMENTS_MAX {
             return Some(Response::Busy { request: 0 });
         }
+        // Requests without end are bounded as messages of nodes are.
+        let event = RaftEvent::Replace(node);
+        if !(self.shared.raft).put_within(event, RAFT_MESSAGE_BYTES, RAFT_BYTES_MAX) {
+            return Some(Response::Busy { request: 0 });
+        }
         let waiting = office.replacements.entry(node).or_default();
         if !waiting.contains(&from) {
+            if waiting.len() >= WAITING_MAX {
+                waiting.remove(0);
+            }
             waiting.push(from);
         }
-        self.shared.raft.put(RaftEvent::Replace(node));
         None
     }
 

@@ -24,17 +24,14 @@ use crate::network::{ClientName, ConnectionId, Inbox, Network, NodeId, PeerMessa
 use crate::office::Office;
 use crate::payload_cache::PayloadCache;
 use crate::raft::{
-    FETCH_MAX, RaftDriver, RaftEffect, RaftEvent, RaftView, ReplaceRefusal, RestoredRaft,
+    FETCH_MAX, RAFT_BYTES_MAX, RAFT_MESSAGE_BYTES, RaftDriver, RaftEffect, RaftEvent, RaftView,
+    ReplaceRefusal, RestoredRaft,
 };
 use crate::session::SessionTable;
 use crate::shared::Shared;
 use crate::storage::{NodeStore, ReadAhead, Recovered};
 use crate::uncommitted_groups::TaskStore;
 
-/// Byte limit of Raft's messages that wait to be handled.
-const RAFT_BYTES_MAX: usize = 64 << 20;
-/// Size of a short message of Raft when it waits.
-const RAFT_MESSAGE_BYTES: usize = 128;
 /// Largest number of requested payloads that wait to be read.
 const FETCHES_MAX: usize = 64 * FETCH_MAX;
 
