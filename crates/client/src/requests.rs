@@ -157,6 +157,7 @@ fn answer_of(channel: &mut Channel, key: Key) -> Result<Answer, ClientError> {
     match channel.exchange.take(key) {
         Some(Answer::Refused(reason)) => Err(ClientError::Refused { reason }),
         Some(Answer::NoSuchSession(session)) => Err(ClientError::NoSuchSession { session }),
+        Some(Answer::SessionsFull(limit)) => Err(ClientError::TooManySessions { limit }),
         Some(answer) => Ok(answer),
         None => Err(unexpected()),
     }

@@ -22,6 +22,7 @@ mod failure;
 mod fault_injection;
 mod group_in_flight;
 mod groups;
+mod hash_pacing;
 mod mailbox;
 mod membership;
 mod metrics;
@@ -44,6 +45,7 @@ pub mod storage;
 pub mod transport;
 mod uncommitted_groups;
 
+pub use control::SessionLimits;
 pub use entry::{EntryBody, LogEntry, PayloadName, PayloadRef};
 pub use failure::NodeFailure;
 pub use fault_injection::{Fault, FaultInjection};

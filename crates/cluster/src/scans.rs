@@ -1,7 +1,5 @@
 //! What reads many rows of a node: in a view, and on a thread of its own, while later entries are applied.
 
-use std::sync::atomic::Ordering;
-
 use namiki::replica::ReplicaView;
 use namiki_client::protocol::{NodeStatus, Response};
 
@@ -42,7 +40,7 @@ pub(crate) fn run_scans(shared: &Shared, scans: impl IntoIterator<Item = Scan>) 
                         reason: error.to_string(),
                     },
                 };
-                shared.is_hashing.store(false, Ordering::Release);
+                shared.hashes.end();
                 shared.network.reply(connection, answer);
             }
         }

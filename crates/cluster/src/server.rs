@@ -10,6 +10,7 @@ use namiki_platform::ErrorSentence;
 use namiki_platform::disk::Disk;
 
 use crate::config::NodeConfig;
+use crate::control::SessionLimits;
 use crate::failure::NodeFailure;
 use crate::groups::producer::RequestLimits;
 use crate::groups::worker::GroupOptions;
@@ -141,7 +142,14 @@ impl Server {
             election_timeout: config.election_timeout,
             heartbeat: config.heartbeat,
             groups,
-            limits: RequestLimits::default(),
+            limits: RequestLimits {
+                sessions: SessionLimits {
+                    all: config.sessions_max,
+                    client: config.client_sessions_max,
+                },
+                ..RequestLimits::default()
+            },
+            cache_bytes: usize::try_from(config.payload_cache_bytes).unwrap_or(usize::MAX),
             // Two nodes that draw the same timeouts would split the votes.
             seed: config.cluster as u64 ^ u64::from(std::process::id()),
             logger,

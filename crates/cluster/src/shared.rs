@@ -12,6 +12,7 @@ use crate::entry::{EntryBody, PayloadRef};
 use crate::events::{ApplierEvent, RaftWrite, WorkerEvent};
 use crate::failure::NodeFailure;
 use crate::fault_injection::FaultInjection;
+use crate::hash_pacing::HashPacing;
 use crate::mailbox::Mailbox;
 use crate::membership::Membership;
 use crate::metrics::{Count, Metrics};
@@ -24,8 +25,13 @@ use crate::session::SessionTable;
 use crate::storage::NodeStore;
 use crate::uncommitted_groups::{Members, TaskStore};
 
-/// Byte limit of payloads of other nodes that wait to be written.
+/// Limit on the memory of payloads of other nodes that wait to be written.
 const UNWRITTEN_BYTES_MAX: u64 = 256 << 20;
+
+/// Memory of a payload that waits to be written: with its place in a queue that grows by doubling.
+pub(crate) fn unwritten_memory(payload: &Bytes) -> u64 {
+    (payload.len() + 2 * size_of::<(PayloadRef, Bytes)>()) as u64
+}
 
 /// One for each node of this process.
 pub(crate) struct Shared {
@@ -55,12 +61,11 @@ pub(crate) struct Shared {
 
     pub(crate) view: Mutex<RaftView>,
     pub(crate) applied: AtomicU64,
-    /// Bytes of payloads that wait to be written.
+    /// Memory of payloads that wait to be written.
     pub(crate) unwritten_bytes: AtomicU64,
     pub(crate) commands_applied: AtomicU64,
     pub(crate) metrics: Metrics,
-    /// A hash of the state is being computed.
-    pub(crate) is_hashing: AtomicBool,
+    pub(crate) hashes: HashPacing,
     pub(crate) planted: FaultInjection,
     pub(crate) logger: slog::Logger,
     pub(crate) failure: Mutex<Option<Arc<NodeFailure>>>,
@@ -120,7 +125,7 @@ impl Shared {
             return;
         };
         self.unwritten_bytes
-            .fetch_add(bytes.len() as u64, Ordering::Relaxed);
+            .fetch_add(unwritten_memory(&bytes), Ordering::Relaxed);
         self.cache.insert(payload, bytes.clone());
         // First, so that the writer's event about it comes later.
         self.raft.put(RaftEvent::PayloadReceived(payload));

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::protocol::{Outcome, SessionId};
+use crate::protocol::{Outcome, SessionId, SessionLimit};
 
 /// Numbers of reads have this bit, so that they differ from numbers of groups.
 const READ_BIT: u64 = 1 << 63;
@@ -52,6 +52,7 @@ pub(crate) enum Answer {
     },
     Refused(String),
     NoSuchSession(SessionId),
+    SessionsFull(SessionLimit),
 }
 
 /// A request.

@@ -267,6 +267,10 @@ impl Channel {
             Response::SessionClosed { .. } => answer(self, Key::Control, Answer::SessionClosed),
             Response::Table { table, .. } => answer(self, Key::Control, Answer::Table(table)),
             Response::NodeReplaced { .. } => answer(self, Key::Control, Answer::NodeReplaced),
+            Response::SessionsFull { limit, .. } => {
+                answer(self, Key::Control, Answer::SessionsFull(limit));
+            }
+            Response::Disconnected { reason } => self.give_up(now, &reason.to_string()),
             Response::Refused { request, reason } => {
                 self.note(&reason);
                 answer(self, Key::from_number(request), Answer::Refused(reason));

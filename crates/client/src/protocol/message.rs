@@ -33,7 +33,7 @@ pub enum Request {
         /// [`Response::OtherCluster`].
         cluster: u128,
     },
-    /// Opens a session. Answered by [`Response::SessionOpened`].
+    /// Opens a session. Answered by [`Response::SessionOpened`] or [`Response::SessionsFull`].
     OpenSession {
         /// Chosen by the client at random: the same request again gives the same session.
         nonce: u128,
@@ -198,6 +198,53 @@ pub enum Response {
         /// The node's.
         cluster: u128,
     },
+    /// The answer to [`Request::OpenSession`] if there are too many sessions. None was opened, and
+    /// none was closed for it.
+    SessionsFull {
+        /// The client's nonce.
+        nonce: u128,
+        /// The limit that is reached.
+        limit: SessionLimit,
+    },
+    /// The last message of a connection that the node ends. Requests without an answer may have
+    /// been executed.
+    Disconnected {
+        /// Why it ends.
+        reason: DisconnectReason,
+    },
+}
+
+/// A limit on sessions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SessionLimit {
+    /// The sessions of one client: of one certificate, or of one address without certificates.
+    Client(u64),
+    /// The sessions of all clients.
+    Cluster(u64),
+}
+
+impl std::fmt::Display for SessionLimit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Client(sessions) => write!(f, "this client has {sessions} sessions"),
+            Self::Cluster(sessions) => write!(f, "the cluster has {sessions} sessions"),
+        }
+    }
+}
+
+/// The reason for which a node ends a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum DisconnectReason {
+    /// The client has sent requests without reading the responses.
+    NotReading,
+}
+
+impl std::fmt::Display for DisconnectReason {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::NotReading => f.write_str("the client does not read its responses"),
+        }
+    }
 }
 
 /// The role of a node in the cluster.

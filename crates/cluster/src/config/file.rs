@@ -31,6 +31,12 @@ pub(super) struct File {
     pub(super) heartbeat_ms: u64,
     #[serde(default = "defaults::log_bytes_max")]
     pub(super) log_bytes_max: u64,
+    #[serde(default = "defaults::payload_cache_bytes")]
+    pub(super) payload_cache_bytes: u64,
+    #[serde(default = "defaults::sessions_max")]
+    pub(super) sessions_max: u32,
+    #[serde(default = "defaults::client_sessions_max")]
+    pub(super) client_sessions_max: u32,
     #[serde(default)]
     pub(super) emulate_cities: bool,
     #[serde(default)]
@@ -83,5 +89,14 @@ pub(super) mod defaults {
     }
     pub(in crate::config) const fn log_bytes_max() -> u64 {
         64 << 30
+    }
+    pub(in crate::config) const fn payload_cache_bytes() -> u64 {
+        256 << 20
+    }
+    pub(in crate::config) const fn sessions_max() -> u32 {
+        100_000
+    }
+    pub(in crate::config) const fn client_sessions_max() -> u32 {
+        10_000
     }
 }

@@ -79,6 +79,14 @@ pub struct NodeConfig {
     pub heartbeat: Duration,
     /// The directory takes no more commands beyond this size, since nothing is truncated yet. Default 64 GiB.
     pub log_bytes_max: u64,
+    /// Memory of the newest payloads, for the applier and for nodes that fetch missing ones. Default
+    /// 256 MiB.
+    pub payload_cache_bytes: u64,
+    /// Sessions of all clients, if this node leads; one more is refused. Default 100,000.
+    pub sessions_max: u32,
+    /// Sessions of one client (a certificate, or an address without certificates), if this node
+    /// leads. Default 10,000.
+    pub client_sessions_max: u32,
     /// Whether delays between the members' cities are emulated. Default no.
     pub emulate_cities: bool,
     /// Whether delays are emulated in the receiver instead of on the links: each payload of a
@@ -135,6 +143,9 @@ impl NodeConfig {
             election_timeout: Duration::from_millis(defaults::election_timeout_ms()),
             heartbeat: Duration::from_millis(defaults::heartbeat_ms()),
             log_bytes_max: defaults::log_bytes_max(),
+            payload_cache_bytes: defaults::payload_cache_bytes(),
+            sessions_max: defaults::sessions_max(),
+            client_sessions_max: defaults::client_sessions_max(),
             emulate_cities: false,
             delay_in_handler: false,
             allow_cuts: false,
@@ -227,6 +238,9 @@ impl NodeConfig {
             election_timeout_ms: millis(self.election_timeout),
             heartbeat_ms: millis(self.heartbeat),
             log_bytes_max: self.log_bytes_max,
+            payload_cache_bytes: self.payload_cache_bytes,
+            sessions_max: self.sessions_max,
+            client_sessions_max: self.client_sessions_max,
             emulate_cities: self.emulate_cities,
             delay_in_handler: self.delay_in_handler,
             allow_cuts: self.allow_cuts,

@@ -46,6 +46,9 @@ impl NodeConfig {
             election_timeout: Duration::from_millis(file.election_timeout_ms),
             heartbeat: Duration::from_millis(file.heartbeat_ms),
             log_bytes_max: file.log_bytes_max,
+            payload_cache_bytes: file.payload_cache_bytes,
+            sessions_max: file.sessions_max,
+            client_sessions_max: file.client_sessions_max,
             emulate_cities: file.emulate_cities,
             delay_in_handler: file.delay_in_handler,
             allow_cuts: file.allow_cuts,
@@ -110,6 +113,15 @@ impl NodeConfig {
         if self.log_bytes_max < 1 << 20 {
             let why = "a log needs more than a megabyte";
             return Err(wrong("log_bytes_max", why, "bytes, such as 68719476736"));
+        }
+        for (key, sessions) in [
+            ("sessions_max", self.sessions_max),
+            ("client_sessions_max", self.client_sessions_max),
+        ] {
+            if sessions == 0 {
+                let why = "no client could open a session";
+                return Err(wrong(key, why, "a number of sessions, such as 10000"));
+            }
         }
         if self.emulate_cities
             && let Some(member) = self.members.iter().find(|member| member.city.is_none())

@@ -240,8 +240,25 @@ impl Applier {
         let answer = match &control {
             Control::OpenSession { nonce } => Response::SessionOpened {
                 nonce: *nonce,
-                session: self.shared.sessions.lock().open(index, *nonce),
+                session: self.shared.sessions.lock().open_evicting(index, *nonce),
             },
+            Control::OpenClientSession {
+                nonce,
+                client,
+                limits,
+            } => {
+                let mut sessions = self.shared.sessions.lock();
+                match sessions.open(index, *nonce, client, *limits) {
+                    Ok(session) => Response::SessionOpened {
+                        nonce: *nonce,
+                        session,
+                    },
+                    Err(limit) => Response::SessionsFull {
+                        nonce: *nonce,
+                        limit,
+                    },
+                }
+            }
             Control::CloseSession { session } => {
                 self.shared.sessions.lock().close(*session);
                 Response::SessionClosed { session: *session }
@@ -269,8 +286,8 @@ impl Applier {
                 }
             }
         };
-        let waiting = self.shared.office.lock().control.remove(&control);
-        for connection in waiting.into_iter().flatten() {
+        let waiting = self.shared.office.lock().take_waiting(&control);
+        for connection in waiting {
             self.shared.network.reply(connection, answer.clone());
         }
         Ok(())

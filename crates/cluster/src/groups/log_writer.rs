@@ -13,7 +13,7 @@ use crate::entry::PayloadRef;
 use crate::events::RaftWrite;
 use crate::failure::NodeFailure;
 use crate::raft::RaftEvent;
-use crate::shared::Shared;
+use crate::shared::{Shared, unwritten_memory};
 
 /// Writes Raft's records.
 ///
@@ -55,7 +55,7 @@ pub(crate) fn write_payloads(
             .store
             .append_payload(&payload, &bytes)
             .map_err(failed)?;
-        let written = bytes.len() as u64;
+        let written = unwritten_memory(&bytes);
         shared.unwritten_bytes.fetch_sub(written, Ordering::Relaxed);
         durable.push(payload);
     }

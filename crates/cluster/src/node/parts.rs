@@ -17,19 +17,24 @@ use crate::groups::applier::Applier;
 use crate::groups::log_writer::{write_payloads, write_records};
 use crate::groups::producer::Producer;
 use crate::groups::worker::Worker;
+use crate::hash_pacing::HashPacing;
 use crate::mailbox::Mailbox;
 use crate::membership::Membership;
 use crate::metrics::{Count, Metrics};
-use crate::network::{ConnectionId, Inbox, Network, NodeId, PeerMessage};
+use crate::network::{ClientName, ConnectionId, Inbox, Network, NodeId, PeerMessage};
 use crate::office::Office;
 use crate::payload_cache::PayloadCache;
 use crate::raft::{
-    FETCH_MAX, RaftDriver, RaftEffect, RaftEvent, RaftView, ReplaceRefusal, RestoredRaft,
+    FETCH_MAX, RAFT_BYTES_MAX, RAFT_MESSAGE_BYTES, RaftDriver, RaftEffect, RaftEvent, RaftView,
+    ReplaceRefusal, RestoredRaft,
 };
 use crate::session::SessionTable;
 use crate::shared::Shared;
 use crate::storage::{NodeStore, ReadAhead, Recovered, StoreError};
 use crate::uncommitted_groups::TaskStore;
+
+/// Largest number of requested payloads that wait to be read.
+const FETCHES_MAX: usize = 64 * FETCH_MAX;
 
 /// All parts of one node.
 pub(crate) struct Parts {
@@ -91,7 +96,7 @@ impl Parts {
             }),
             applied: AtomicU64::new(0),
             unwritten_bytes: AtomicU64::new(0),
-            is_hashing: AtomicBool::new(false),
+            hashes: HashPacing::default(),
             commands_applied: AtomicU64::new(0),
             metrics: Metrics::new(workers),
             planted: options.planted,
@@ -229,7 +234,8 @@ pub(crate) fn run_fetches(
 /// may have it.
 fn read_for_peer(shared: &Shared, payload: &PayloadRef, ahead: &mut ReadAhead) -> Option<Bytes> {
     match shared.store.read_payload_ahead(payload.name, ahead) {
-        Ok(bytes) => Some(bytes),
+        // What is read ahead would be kept alive by a slice of it in the lane's queue.
+        Ok(bytes) => Some(Bytes::copy_from_slice(&bytes)),
         Err(StoreError::NoSuchPayload { .. } | StoreError::NotDurable { .. }) => None,
         Err(_) => {
             shared.metrics.increment(Count::PayloadsDamaged);
@@ -260,7 +266,12 @@ impl Inbox for NodeInbox {
     fn receive(&self, from: NodeId, message: PeerMessage) {
         let shared = &self.shared;
         match message {
-            PeerMessage::Raft(bytes) => shared.raft.put(RaftEvent::Message(from, bytes)),
+            PeerMessage::Raft(bytes) => {
+                let weight = bytes.len() + RAFT_MESSAGE_BYTES;
+                let message = RaftEvent::Message(from, bytes);
+                // A message that finds no room is lost, as on a broken connection.
+                shared.raft.put_within(message, weight, RAFT_BYTES_MAX);
+            }
             PeerMessage::Payload { payload, bytes }
             | PeerMessage::FetchedPayload {
                 payload,
@@ -279,7 +290,9 @@ impl Inbox for NodeInbox {
             PeerMessage::FetchedPayload { bytes: None, .. } => {}
             // No node asks for more at once.
             PeerMessage::FetchPayloads { payloads } if payloads.len() <= FETCH_MAX => {
-                shared.fetches.put((from, payloads));
+                let weight = payloads.len() + 1;
+                // What is not answered is requested again.
+                (shared.fetches).put_within((from, payloads), weight, FETCHES_MAX);
             }
             PeerMessage::FetchPayloads { .. } => {}
         }
@@ -291,8 +304,8 @@ impl Inbox for NodeInbox {
         self.shared.raft.put(RaftEvent::Unreachable(node));
     }
 
-    fn request(&self, from: ConnectionId, request: Request) {
-        self.producer.take(from, request);
+    fn request(&self, from: ConnectionId, client: &ClientName, request: Request) {
+        self.producer.take(from, client, request);
     }
 
     fn client_gone(&self, connection: ConnectionId) {

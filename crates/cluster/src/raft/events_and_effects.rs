@@ -15,6 +15,11 @@ use crate::storage::RaftRecord;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ReadId(pub(crate) u64);
 
+/// Byte limit of the messages and requests that wait to be handled.
+pub(crate) const RAFT_BYTES_MAX: usize = 64 << 20;
+/// Size of a short one when it waits.
+pub(crate) const RAFT_MESSAGE_BYTES: usize = 128;
+
 /// An event.
 #[derive(Clone, Debug)]
 pub(crate) enum RaftEvent {

@@ -32,7 +32,9 @@ mod truncation_tests;
 
 pub(crate) use driver::RaftError;
 pub(crate) use driver::{FETCH_MAX, LAG_MAX, RaftDriver, RaftOptions, RestoredRaft};
-pub(crate) use events_and_effects::{RaftEffect, RaftEvent, RaftView, ReadId};
+pub(crate) use events_and_effects::{
+    RAFT_BYTES_MAX, RAFT_MESSAGE_BYTES, RaftEffect, RaftEvent, RaftView, ReadId,
+};
 pub(crate) use members::ReplaceRefusal;
 #[cfg(feature = "hostile-bytes")]
 pub(crate) use message_codec::{look_at_message, messages};
