@@ -150,6 +150,11 @@ impl Office {
                 && is_share(own.bytes, more.bytes, total.bytes, max.bytes)
     }
 
+    /// Number of commands of all groups.
+    pub(crate) fn commands_in_flight(&self) -> usize {
+        self.in_flight.commands
+    }
+
     /// Adds a group.
     pub(crate) fn begin(&mut self, group: &Arc<GroupInFlight>) {
         let key = (group.session, group.group);

@@ -90,7 +90,7 @@ impl Observer {
         let applied = shared.applied();
         let (in_office, commands_in_flight) = {
             let office = shared.office.lock();
-            (office.term, office.commands as u64)
+            (office.term, office.commands_in_flight() as u64)
         };
         let view = shared.view.lock().clone();
         let membership = shared.membership();
