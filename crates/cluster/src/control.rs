@@ -25,6 +25,8 @@ pub(crate) enum Control {
         client: ClientName,
         limits: SessionLimits,
     },
+    /// Drops a table, if there is one of this number.
+    DropTable { table: u32 },
 }
 
 /// Largest numbers of sessions.

@@ -99,6 +99,11 @@ impl<T> Mailbox<T> {
         self.state.lock().items.len()
     }
 
+    /// Whether it is closed.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.state.lock().closed
+    }
+
     /// Closes the mailbox: drops its items, and ignores new ones.
     pub(crate) fn close(&self) {
         let mut state = self.state.lock();

@@ -15,7 +15,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use namiki_client::protocol::{Response, SessionId};
+use namiki_client::protocol::{Response, ScanRange, SessionId};
 
 use crate::control::Control;
 use crate::group_in_flight::GroupInFlight;
@@ -36,9 +36,30 @@ pub(crate) const WAITING_MAX: usize = 16;
 pub(crate) struct ReadRequest {
     pub(crate) connection: ConnectionId,
     pub(crate) request: u64,
-    pub(crate) keys: Vec<(u32, Vec<u8>)>,
+    pub(crate) wanted: Wanted,
     /// Size of the keys in memory.
     pub(crate) bytes: usize,
+}
+
+/// What a client wants to read.
+#[derive(Debug)]
+pub(crate) enum Wanted {
+    /// Rows by table and key.
+    Keys(Vec<(u32, Vec<u8>)>),
+    /// All tables.
+    Tables,
+    /// The rows of a range.
+    Scan(ScanRange),
+}
+
+impl Wanted {
+    /// Number of keys that are looked up.
+    pub(crate) fn keys(&self) -> usize {
+        match self {
+            Self::Keys(keys) => keys.len(),
+            Self::Tables | Self::Scan(_) => 1,
+        }
+    }
 }
 
 /// The unanswered requests.
@@ -111,7 +132,7 @@ impl WaitingReads {
     fn of(request: &ReadRequest) -> Self {
         Self {
             requests: 1,
-            keys: request.keys.len(),
+            keys: request.wanted.keys(),
             bytes: request.bytes,
         }
     }
@@ -294,7 +315,7 @@ impl Reads {
                 let size = WaitingReads::of(&request);
                 own.size.remove(size);
                 self.total.remove(size);
-                keys += request.keys.len();
+                keys += request.wanted.keys();
                 batch.push(request);
             }
             if own.requests.is_empty() {
@@ -328,7 +349,7 @@ mod tests {
         ReadRequest {
             connection: ConnectionId(connection),
             request,
-            keys: vec![(1, Vec::new()); keys],
+            wanted: Wanted::Keys(vec![(1, Vec::new()); keys]),
             bytes: 32 * keys,
         }
     }

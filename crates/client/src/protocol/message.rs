@@ -7,7 +7,7 @@ use super::{Command, Outcome};
 /// The first bytes of a connection.
 pub const MAGIC: u32 = 0x4e4d_4b31;
 /// Version of the protocol. Every incompatible change raises it.
-pub const PROTOCOL_VERSION: u16 = 4;
+pub const PROTOCOL_VERSION: u16 = 5;
 /// The longest first message, in bytes.
 pub const HELLO_BYTES_MAX: usize = 1024;
 /// The longest message, in bytes.
@@ -91,6 +91,51 @@ pub enum Request {
         /// The incarnation of the new directory: one more than the member's.
         incarnation: u64,
     },
+    /// Drops a table with its rows. Answered by [`Response::TableDropped`]. Numbers are never used
+    /// again, so a request that is sent again drops no other table.
+    DropTable {
+        /// Its number.
+        table: u32,
+    },
+    /// Asks for [`Response::Tables`], as of one moment after the request was sent.
+    Tables {
+        /// Number of the request.
+        request: u64,
+    },
+    /// Reads the rows of a range, all at one moment after the request was sent. Answered by
+    /// [`Response::Scanned`].
+    Scan {
+        /// Number of the request.
+        request: u64,
+        /// The range.
+        range: ScanRange,
+    },
+}
+
+/// A range of a table's rows, in the order of their keys.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ScanRange {
+    /// The table.
+    pub table: u32,
+    /// The first key. Empty: the table's.
+    pub from: Vec<u8>,
+    /// Whether `from` itself is left out.
+    pub after: bool,
+    /// The key before which the range ends. `None`: at the table's end.
+    pub until: Option<Vec<u8>>,
+    /// The most rows that are returned. 0: all are counted, and none is returned.
+    pub rows_max: u32,
+}
+
+/// A table.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TableEntry {
+    /// Its number.
+    pub table: u32,
+    /// Its name.
+    pub name: String,
+    /// Whether every key has eight bytes.
+    pub eight_byte_keys: bool,
 }
 
 /// From a node to a client.
@@ -211,6 +256,36 @@ pub enum Response {
     Disconnected {
         /// Why it ends.
         reason: DisconnectReason,
+    },
+    /// The answer to [`Request::DropTable`].
+    TableDropped {
+        /// Its number.
+        table: u32,
+        /// Whether there was such a table. If not, it may have been dropped by this request, sent
+        /// before.
+        existed: bool,
+    },
+    /// The answer to [`Request::Tables`].
+    Tables {
+        /// Number of the request.
+        request: u64,
+        /// All tables, in the order of their numbers.
+        tables: Vec<TableEntry>,
+        /// LSN of the state that was read.
+        lsn: u64,
+    },
+    /// The answer to [`Request::Scan`].
+    Scanned {
+        /// Number of the request.
+        request: u64,
+        /// Keys and values, in the order of the keys.
+        rows: Vec<(Vec<u8>, Vec<u8>)>,
+        /// The rows that were read: those that are returned, or that were counted.
+        count: u64,
+        /// Whether the range may have rows after the last one.
+        has_more: bool,
+        /// LSN of the state that was read.
+        lsn: u64,
     },
 }
 

@@ -25,5 +25,6 @@ pub use frame::{
 };
 pub use message::{
     DisconnectReason, HELLO_BYTES_MAX, MAGIC, MESSAGE_BYTES_MAX, MemberStatus, NodeStatus,
-    PROTOCOL_VERSION, REQUEST_BYTES_MAX, Request, Response, Role, SessionId, SessionLimit,
+    PROTOCOL_VERSION, REQUEST_BYTES_MAX, Request, Response, Role, ScanRange, SessionId,
+    SessionLimit, TableEntry,
 };

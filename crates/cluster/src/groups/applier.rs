@@ -14,7 +14,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use namiki::TableId;
 use namiki::replica::ReplicaError;
-use namiki_client::protocol::Response;
+use namiki_client::protocol::{Response, ScanRange, TableEntry};
 use namiki_platform::Stamp;
 
 use crate::control::Control;
@@ -24,16 +24,15 @@ use crate::failure::NodeFailure;
 use crate::fault_injection::Fault;
 use crate::membership::MembershipChange;
 use crate::metrics::Count;
-use crate::office::ReadRequest;
+use crate::network::ConnectionId;
+use crate::office::{ReadRequest, Wanted};
 use crate::payload::Payload;
 use crate::raft::RaftEvent;
-use crate::scans::Scan;
+use crate::scans::{READ_BYTES_MAX, SCANS_MAX, Scan};
 use crate::shared::Shared;
 use crate::status::status;
 use crate::storage::ReadAhead;
 
-/// Byte limit of the values of one read; the value that crosses it is still returned.
-const READ_BYTES_MAX: usize = 8 << 20;
 
 /// Most deleted keys that leave the indexes after one entry: more than an entry deletes.
 const REMOVED_MAX: usize = 64 << 10;
@@ -285,6 +284,10 @@ impl Applier {
                     Err(error) => return Err(NodeFailure::not_created(index, error)),
                 }
             }
+            Control::DropTable { table } => Response::TableDropped {
+                table: *table,
+                existed: self.shared.replica.drop_table(TableId(*table)),
+            },
         };
         let waiting = self.shared.office.lock().take_waiting(&control);
         for connection in waiting {
@@ -299,20 +302,59 @@ impl Applier {
             && let Some((_, requests)) = self.reads.pop_front()
         {
             for read in requests {
-                let answer = self.read(&read);
-                self.shared.network.reply(read.connection, answer);
+                let answer = match read.wanted {
+                    Wanted::Keys(keys) => Some(self.read(read.request, &keys)),
+                    Wanted::Tables => Some(self.tables(read.request)),
+                    Wanted::Scan(range) => self.scan(read.connection, read.request, range),
+                };
+                if let Some(answer) = answer {
+                    self.shared.network.reply(read.connection, answer);
+                }
             }
         }
     }
 
-    fn read(&self, read: &ReadRequest) -> Response {
-        let mut values = Vec::with_capacity(read.keys.len());
+    fn tables(&self, request: u64) -> Response {
+        let tables = self.shared.replica.tables().into_iter();
+        let tables = tables.map(|info| TableEntry {
+            table: info.id.0,
+            name: info.name,
+            eight_byte_keys: info.fixed_keys,
+        });
+        Response::Tables {
+            request,
+            tables: tables.collect(),
+            lsn: self.applied,
+        }
+    }
+
+    /// Has a range read in a view of this moment.
+    fn scan(&self, connection: ConnectionId, request: u64, range: ScanRange) -> Option<Response> {
+        let view = match self.shared.replica.view() {
+            Ok(view) => view,
+            Err(error) => {
+                let reason = error.to_string();
+                return Some(Response::Refused { request, reason });
+            }
+        };
+        let scan = Scan::Rows {
+            connection,
+            request,
+            range,
+            view,
+        };
+        let is_taken = self.shared.scans.put_within(scan, 1, SCANS_MAX);
+        (!is_taken).then_some(Response::Busy { request })
+    }
+
+    fn read(&self, request: u64, keys: &[(u32, Vec<u8>)]) -> Response {
+        let mut values = Vec::with_capacity(keys.len());
         let mut value = Vec::new();
         let mut bytes = 0;
-        for (table, key) in &read.keys {
+        for (table, key) in keys {
             if bytes > READ_BYTES_MAX {
                 return Response::Refused {
-                    request: read.request,
+                    request,
                     reason: "the values together are too long: read fewer keys at once".to_owned(),
                 };
             }
@@ -323,14 +365,14 @@ impl Applier {
                 }
                 Err(error) => {
                     return Response::Refused {
-                        request: read.request,
+                        request,
                         reason: error.to_string(),
                     };
                 }
             }
         }
         Response::Rows {
-            request: read.request,
+            request,
             values,
             lsn: self.applied,
         }

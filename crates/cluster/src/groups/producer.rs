@@ -18,7 +18,7 @@ use crate::fault_injection::Fault;
 use crate::group_in_flight::GroupInFlight;
 use crate::metrics::{Count, LOG_FULL};
 use crate::network::{ClientName, ConnectionId, NodeId};
-use crate::office::{InFlight, ReadRequest, WAITING_MAX, WaitingReads};
+use crate::office::{InFlight, ReadRequest, WAITING_MAX, WaitingReads, Wanted};
 use crate::raft::{RAFT_BYTES_MAX, RAFT_MESSAGE_BYTES, RaftEvent};
 use crate::session::KnownGroup;
 use crate::shared::Shared;
@@ -102,10 +102,26 @@ impl Producer {
                 self.read(ReadRequest {
                     connection: from,
                     request,
-                    keys,
+                    wanted: Wanted::Keys(keys),
                     bytes,
                 })
             }
+            Request::Tables { request } => self.read(ReadRequest {
+                connection: from,
+                request,
+                wanted: Wanted::Tables,
+                bytes: 0,
+            }),
+            Request::Scan { request, range } => {
+                let until = range.until.as_ref().map_or(0, Vec::len);
+                self.read(ReadRequest {
+                    connection: from,
+                    request,
+                    bytes: range.from.len() + until,
+                    wanted: Wanted::Scan(range),
+                })
+            }
+            Request::DropTable { table } => self.control(from, Control::DropTable { table }),
             Request::OpenSession { nonce } => self.open_session(from, client, nonce),
             Request::CloseSession { session } => self.close_session(from, session),
             Request::CreateTable {
@@ -291,7 +307,7 @@ impl Producer {
         if office.term.is_none() {
             return self.not_leader(request.request);
         }
-        if request.keys.len() > self.limits.read_keys {
+        if request.wanted.keys() > self.limits.read_keys {
             return refused(
                 request.request,
                 "the request reads too many keys: send several",

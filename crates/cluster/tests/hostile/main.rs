@@ -19,6 +19,7 @@ mod links;
 mod messages;
 #[cfg(feature = "tls")]
 mod protected;
+mod scans;
 
 use std::io::{ErrorKind, Write as _};
 use std::net::TcpStream;

@@ -183,31 +183,28 @@ impl Replica {
 
     /// Drops a table; returns whether there was one. Groups that have used it, and are applied later, change nothing of it.
     /// Views that are open read it as before.
-    ///
-    /// # Errors
-    /// [`ReplicaError::TableName`].
-    pub fn drop_table(&self, name: &str) -> Result<bool, ReplicaError> {
-        check_name_of_table(name)?;
+    pub fn drop_table(&self, id: TableId) -> bool {
         let mut applier = self.applier.lock();
         let shared = &self.db.shared;
         let mut catalogue = shared.catalogue.lock();
-        let Some(id) = catalogue.ids.get(name) else {
-            return Ok(false);
+        let info = catalogue.manifest.table(id).filter(|_| id != RESERVED);
+        let Some(name) = info.map(|info| info.name.clone()) else {
+            return false;
         };
-        shared.begin_change(&mut catalogue, name);
+        shared.begin_change(&mut catalogue, &name);
         if let Some(raw_table) = applier.tables.get(&id) {
             shared.keep_dropped(&catalogue, raw_table);
             raw_table.dropped().store(true, Ordering::SeqCst);
             self.engine().views.keep_dropped_table(raw_table);
         }
         catalogue.manifest.drop_table(id);
-        catalogue.ids.remove(name);
+        catalogue.ids.remove(&name);
         self.engine().raw_tables.lock().remove(&id);
         shared.loader.forget(id);
         self.note_tables(&mut applier, &catalogue);
         // Last: a group that sees it finds the table gone.
         self.drops.fetch_add(1, Ordering::SeqCst);
-        Ok(true)
+        true
     }
 
     /// Adds a table to the catalogue in memory. The manifest on the disk names it with the next image.
@@ -247,13 +244,12 @@ impl Replica {
         id.filter(|id| *id != RESERVED)
     }
 
-    /// All tables with their names, by number.
+    /// All tables, by number.
     #[must_use]
-    pub fn tables(&self) -> Vec<(TableId, String)> {
+    pub fn tables(&self) -> Vec<TableInfo> {
         let catalogue = self.db.shared.catalogue.lock();
         let tables = catalogue.manifest.tables.iter();
-        let tables = tables.filter(|info| info.id != RESERVED);
-        tables.map(|info| (info.id, info.name.clone())).collect()
+        tables.filter(|info| info.id != RESERVED).cloned().collect()
     }
 
     /// A table of clients.
@@ -314,7 +310,7 @@ impl Replica {
 impl std::fmt::Debug for Replica {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Replica")
-            .field("tables", &self.tables())
+            .field("db", &self.db)
             .finish_non_exhaustive()
     }
 }
