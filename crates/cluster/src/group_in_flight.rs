@@ -5,7 +5,10 @@ use parking_lot::Mutex;
 use smallvec::SmallVec;
 
 use crate::network::ConnectionId;
-use crate::office::WAITING_MAX;
+
+/// Largest number of connections that wait for one group. Only a client that connects again and
+/// again has several; the oldest are closed.
+pub(crate) const WAITING_MAX: usize = 16;
 
 /// Its commands, and their outcomes so far. The commands are spread over workers, and so over
 /// several log groups.

@@ -27,9 +27,6 @@ use crate::raft::ReadId;
 const BATCH_KEYS: usize = 32_768;
 /// Largest number of reads of a batch.
 const BATCH_READS: usize = 4096;
-/// Largest number of connections that wait for one group. Only a client that connects again and
-/// again has several; the oldest are closed.
-pub(crate) const WAITING_MAX: usize = 16;
 
 /// A client wants to read.
 #[derive(Debug)]
