@@ -95,6 +95,20 @@ impl Subject {
         }
     }
 
+    /// Shortest time between two lines about it.
+    pub(crate) fn lines_apart(self) -> Duration {
+        Duration::from_secs(match self {
+            Self::DamagedPayload | Self::Flush | Self::Pause | Self::Clock => 60,
+            Self::Leader
+            | Self::Peer(_)
+            | Self::FollowerLag(_)
+            | Self::Applying
+            | Self::MissingPayloads => 600,
+            // These last for days.
+            Self::Disk | Self::LogLimit | Self::Certificate => 3600,
+        })
+    }
+
     /// Whether it happens at one time, instead of lasting.
     pub(crate) fn is_event(self) -> bool {
         matches!(

@@ -5,11 +5,6 @@ use std::time::{Duration, Instant};
 
 use super::conditions::{Condition, Severity, Subject};
 
-/// Time after which a lasting condition is logged again.
-const REPEAT: Duration = Duration::from_secs(600);
-/// Shortest time between two lines about the same kind of event.
-const EVENTS_APART: Duration = Duration::from_secs(60);
-
 /// The conditions of a node over time.
 pub(crate) struct Warnings {
     election_timeout: Duration,
@@ -55,16 +50,12 @@ impl Warnings {
                 logged: None,
                 suppressed: 0,
             });
-            let (apart, patience) = if subject.is_event() {
-                (EVENTS_APART, Duration::ZERO)
-            } else {
-                (REPEAT, subject.patience(self.election_timeout))
-            };
+            let patience = subject.patience(self.election_timeout);
             let lasted = now.saturating_duration_since(known.since);
             let is_due = match known.logged {
                 None => lasted >= patience,
                 Some((_, severity)) if condition.severity > severity => true,
-                Some((at, _)) => now.saturating_duration_since(at) >= apart,
+                Some((at, _)) => now.saturating_duration_since(at) >= subject.lines_apart(),
             };
             if !is_due {
                 known.suppressed += u64::from(subject.is_event());
