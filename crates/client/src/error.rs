@@ -4,7 +4,7 @@ use std::io;
 
 use namiki_data::debug_as_sentence;
 
-use crate::protocol::{FrameError, SessionId};
+use crate::protocol::{FrameError, SessionId, SessionLimit};
 
 debug_as_sentence!(ClientError);
 
@@ -58,6 +58,12 @@ pub enum ClientError {
     NoSuchSession {
         /// The session.
         session: SessionId,
+    },
+    /// There are too many sessions. None was opened, and none was closed for it.
+    #[error("no session was opened: {limit}, its limit; close sessions that are no longer used")]
+    TooManySessions {
+        /// The limit that is reached.
+        limit: SessionLimit,
     },
     /// A node has refused the request and did not execute it.
     #[error("refused: {reason}")]

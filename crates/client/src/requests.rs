@@ -8,7 +8,7 @@ use std::time::Instant;
 use crate::channel::{Answer, Channel, Key};
 use crate::error::ClientError;
 use crate::options::ClientOptions;
-use crate::protocol::{Command, Outcome, Request, SessionId, encoded_request};
+use crate::protocol::{Command, Outcome, Request, SessionId, TableEntry, encoded_request};
 
 /// Rows that were read at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,6 +16,20 @@ pub struct Rows {
     /// One value for each key, in the order of the keys; `None` if the row does not exist.
     pub values: Vec<Option<Vec<u8>>>,
     /// LSN of the state that was read: the state after this entry of the log.
+    pub lsn: u64,
+}
+
+/// Rows of a range, which were read at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Scanned {
+    /// Keys and values, in the order of the keys.
+    pub rows: Vec<(Vec<u8>, Vec<u8>)>,
+    /// The rows that were read: those that are returned, or that were counted.
+    pub count: u64,
+    /// Whether the range may have rows after the last one: another scan continues after its key, at
+    /// a later moment.
+    pub has_more: bool,
+    /// LSN of the state that was read.
     pub lsn: u64,
 }
 
@@ -62,18 +76,18 @@ pub(crate) fn ask_control(channel: &mut Channel, request: &Request) -> Result<Ke
     Ok(Key::Control)
 }
 
-/// Asks for rows.
-pub(crate) fn ask_rows(
+/// Asks for the `number`-th read, which is made from the number that its answer repeats.
+pub(crate) fn ask_read(
     channel: &mut Channel,
     number: u64,
-    keys: Vec<(u32, Vec<u8>)>,
+    make: impl FnOnce(u64) -> Request,
 ) -> Result<Key, ClientError> {
     let key = Key::read(number);
     let Key::Read(request) = key else {
         unreachable!("a read has the key of a read")
     };
-    let request = Request::Read { request, keys };
-    channel.exchange.ask(key, encoded_request(&request)?);
+    let request = encoded_request(&make(request))?;
+    channel.exchange.ask(key, request);
     Ok(key)
 }
 
@@ -157,6 +171,7 @@ fn answer_of(channel: &mut Channel, key: Key) -> Result<Answer, ClientError> {
     match channel.exchange.take(key) {
         Some(Answer::Refused(reason)) => Err(ClientError::Refused { reason }),
         Some(Answer::NoSuchSession(session)) => Err(ClientError::NoSuchSession { session }),
+        Some(Answer::SessionsFull(limit)) => Err(ClientError::TooManySessions { limit }),
         Some(answer) => Ok(answer),
         None => Err(unexpected()),
     }
@@ -186,6 +201,27 @@ pub(crate) fn session_of(channel: &mut Channel, key: Key) -> Result<SessionId, C
 pub(crate) fn table_of(channel: &mut Channel, key: Key) -> Result<u32, ClientError> {
     match answer_of(channel, key)? {
         Answer::Table(table) => Ok(table),
+        _ => Err(unexpected()),
+    }
+}
+
+pub(crate) fn dropped_of(channel: &mut Channel, key: Key) -> Result<bool, ClientError> {
+    match answer_of(channel, key)? {
+        Answer::TableDropped(existed) => Ok(existed),
+        _ => Err(unexpected()),
+    }
+}
+
+pub(crate) fn tables_of(channel: &mut Channel, key: Key) -> Result<Vec<TableEntry>, ClientError> {
+    match answer_of(channel, key)? {
+        Answer::Tables(tables) => Ok(tables),
+        _ => Err(unexpected()),
+    }
+}
+
+pub(crate) fn scanned_of(channel: &mut Channel, key: Key) -> Result<Scanned, ClientError> {
+    match answer_of(channel, key)? {
+        Answer::Scanned(scanned) => Ok(scanned),
         _ => Err(unexpected()),
     }
 }

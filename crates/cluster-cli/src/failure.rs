@@ -62,6 +62,12 @@ pub(crate) enum Failure {
     /// A node's process does not run.
     #[error("node {0} is not running; start it with namiki cluster restart {0}")]
     NotRunning(u64),
+    /// The status of the cluster shows problems.
+    #[error("the cluster is not healthy: problems are listed in its status, {problems} in all")]
+    NotHealthy {
+        /// Their number.
+        problems: usize,
+    },
     /// A node's process runs already.
     #[error("node {node} is already running, as process {pid}")]
     Running {

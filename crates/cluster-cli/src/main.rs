@@ -5,12 +5,14 @@
 //! | file | contents |
 //! |---|---|
 //! | `node/` | a node, in the foreground |
-//! | `local/` | a cluster on this machine: start, inspect, break, stop |
+//! | `local/` | a cluster on this machine: start, break, stop |
+//! | `status/` | the state of a cluster, here or elsewhere |
 //! | `failure.rs` | failures of commands |
 
 mod failure;
 mod local;
 mod node;
+mod status;
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -1,6 +1,7 @@
 //! Events between the parts of a node.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use crate::entry::LogEntry;
 use crate::group_in_flight::GroupInFlight;
@@ -11,8 +12,8 @@ use crate::storage::RaftRecord;
 /// Events for the applier.
 #[derive(Debug)]
 pub(crate) enum ApplierEvent {
-    /// These are committed.
-    Committed(Vec<LogEntry>),
+    /// These are committed, as this node knows since that moment.
+    Committed(Vec<LogEntry>, Instant),
     /// This node was elected.
     Elected(u64),
     /// This node is no longer the leader.

@@ -23,6 +23,15 @@ pub enum NodeFailure {
         #[source]
         source: Box<StoreError>,
     },
+    /// The tables of the node could not be opened or read.
+    #[error("{doing} failed; start the node again when the cause is removed")]
+    Database {
+        /// The operation of the node.
+        doing: &'static str,
+        /// The cause.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
     /// Raft cannot start.
     #[error(transparent)]
     Raft(#[from] RaftError),
@@ -62,6 +71,14 @@ impl NodeFailure {
     pub(crate) fn storage(doing: &'static str, source: StoreError) -> Self {
         let source = Box::new(source);
         Self::Storage { doing, source }
+    }
+
+    pub(crate) fn database(
+        doing: &'static str,
+        source: impl std::error::Error + Send + Sync + 'static,
+    ) -> Self {
+        let source = Box::new(source);
+        Self::Database { doing, source }
     }
 
     pub(crate) fn unknown_entry(index: u64) -> Self {

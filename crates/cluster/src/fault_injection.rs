@@ -39,10 +39,24 @@ pub enum Fault {
     ReplacementVotesAtOnce,
     /// Messages of earlier incarnations of a node are attributed to the current one.
     IncarnationsMixed,
+    /// The log is truncated although the image is not durable yet.
+    TruncateBeforeImage,
+    /// A segment of payloads goes because its entries are old, although it has a payload that was
+    /// sealed and not proposed.
+    RecycleByAge,
+    /// The offset of an entry is counted from the snapshot instead of the entry behind it.
+    OffsetFromSnapshot,
 }
 
 impl Fault {
-    /// All of them.
+    /// Those of the truncated log.
+    pub const OF_TRUNCATION: &[Self] = &[
+        Self::TruncateBeforeImage,
+        Self::RecycleByAge,
+        Self::OffsetFromSnapshot,
+    ];
+
+    /// All others.
     pub const ALL: &[Self] = &[
         Self::AnswerBeforeQuorum,
         Self::PromiseBeforeDurable,

@@ -4,8 +4,11 @@ use namiki_client::protocol::{Command, Outcome, SessionId};
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 
-use crate::command_size::command_bytes;
 use crate::network::ConnectionId;
+
+/// Largest number of connections that wait for one group. Only a client that connects again and
+/// again has several; the oldest are closed.
+pub(crate) const WAITING_MAX: usize = 16;
 
 /// Its commands, and their outcomes so far. The commands are spread over workers, and so over
 /// several log groups.
@@ -14,10 +17,12 @@ pub(crate) struct GroupInFlight {
     pub(crate) session: SessionId,
     pub(crate) group: u64,
     pub(crate) acknowledged_through: u64,
+    /// The connection whose share of the limits it takes.
+    pub(crate) owner: ConnectionId,
     /// The term of the leader that accepted it: no other term executes it.
     pub(crate) term: u64,
     pub(crate) commands: Vec<Command>,
-    /// Their approximate size in memory.
+    /// Their size in memory.
     pub(crate) bytes: usize,
     state: Mutex<State>,
 }
@@ -34,23 +39,25 @@ struct State {
 pub(crate) type Answer = (SmallVec<[ConnectionId; 1]>, Vec<Outcome>);
 
 impl GroupInFlight {
-    /// `known`: outcomes that an earlier leader has committed, or nothing.
+    /// `bytes`: the commands' size in memory. `known`: outcomes that an earlier leader has committed, or nothing.
+    #[expect(clippy::too_many_arguments, reason = "each is a field of the request")]
     pub(crate) fn new(
         session: SessionId,
         group: u64,
         acknowledged_through: u64,
         term: u64,
         commands: Vec<Command>,
+        bytes: usize,
         mut known: Vec<Option<Outcome>>,
         connection: ConnectionId,
     ) -> Self {
         known.resize(commands.len(), None);
         let missing = known.iter().filter(|it| it.is_none()).count();
-        let bytes = commands.iter().map(command_bytes).sum();
         Self {
             session,
             group,
             acknowledged_through,
+            owner: connection,
             term,
             commands,
             bytes,
@@ -79,6 +86,9 @@ impl GroupInFlight {
             return Some(state.outcomes.iter().flatten().copied().collect());
         }
         if !state.connections.contains(&connection) {
+            if state.connections.len() >= WAITING_MAX {
+                state.connections.remove(0);
+            }
             state.connections.push(connection);
         }
         None

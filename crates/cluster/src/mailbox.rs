@@ -15,6 +15,8 @@ pub(crate) struct Mailbox<T> {
 #[derive(Debug)]
 struct State<T> {
     items: VecDeque<T>,
+    /// Weight of the items that were put with one.
+    weight: usize,
     closed: bool,
 }
 
@@ -23,6 +25,7 @@ impl<T> Default for Mailbox<T> {
         Self {
             state: Mutex::new(State {
                 items: VecDeque::new(),
+                weight: 0,
                 closed: false,
             }),
             filled: Condvar::new(),
@@ -51,6 +54,23 @@ impl<T> Mailbox<T> {
         }
     }
 
+    /// Adds an item unless the items with a weight would weigh more than `weight_max` together; a
+    /// lone one may. Returns whether it was added.
+    pub(crate) fn put_within(&self, item: T, weight: usize, weight_max: usize) -> bool {
+        let mut state = self.state.lock();
+        if state.closed || state.weight > 0 && state.weight + weight > weight_max {
+            return false;
+        }
+        let was_empty = state.items.is_empty();
+        state.weight += weight;
+        state.items.push_back(item);
+        drop(state);
+        if was_empty {
+            self.filled.notify_one();
+        }
+        true
+    }
+
     /// Takes all items; waits at most `longest` if the mailbox is empty. `None` once the mailbox is
     /// closed.
     pub(crate) fn take_all(&self, longest: Option<Duration>) -> Option<VecDeque<T>> {
@@ -69,6 +89,7 @@ impl<T> Mailbox<T> {
         if state.closed {
             return None;
         }
+        state.weight = 0;
         Some(std::mem::take(&mut state.items))
     }
 
@@ -78,12 +99,35 @@ impl<T> Mailbox<T> {
         self.state.lock().items.len()
     }
 
+    /// Whether it is closed.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.state.lock().closed
+    }
+
     /// Closes the mailbox: drops its items, and ignores new ones.
     pub(crate) fn close(&self) {
         let mut state = self.state.lock();
         state.closed = true;
-        state.items.clear();
+        state.items = VecDeque::new();
+        state.weight = 0;
         drop(state);
         self.filled.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn weighed_items_are_limited_until_they_are_taken() {
+        let mailbox = Mailbox::default();
+        assert!(mailbox.put_within(1, 100, 10), "a lone one may be heavy");
+        assert!(!mailbox.put_within(2, 1, 10));
+        mailbox.put(3);
+        assert_eq!(mailbox.take_all(None).unwrap(), [1, 3]);
+        assert!(mailbox.put_within(4, 5, 10) && mailbox.put_within(5, 5, 10));
+        assert!(!mailbox.put_within(6, 1, 10));
+        assert_eq!(mailbox.take_all(None).unwrap(), [4, 5]);
     }
 }

@@ -56,7 +56,7 @@ impl MembershipChange {
 }
 
 /// A member.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Member {
     pub(crate) node: NodeId,
     /// Otherwise it is a learner.
@@ -64,7 +64,7 @@ pub(crate) struct Member {
 }
 
 /// The members, by their numbers.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Membership {
     members: Vec<Member>,
 }
@@ -79,6 +79,22 @@ impl Membership {
         let mut members: Vec<_> = voters.collect();
         members.sort_unstable_by_key(|it| it.node.number());
         Self { members }
+    }
+
+    /// Its bytes, for a snapshot.
+    #[cfg_attr(not(test), expect(dead_code, reason = "for what writes images"))]
+    pub(crate) fn encode(&self) -> Bytes {
+        postcard::to_stdvec(self)
+            .expect("a membership has no type that cannot be encoded")
+            .into()
+    }
+
+    /// The membership of a snapshot; `None` if the bytes are not one.
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
+        match postcard::take_from_bytes::<Self>(bytes) {
+            Ok((membership, [])) if membership.voters().next().is_some() => Some(membership),
+            _ => None,
+        }
     }
 
     pub(crate) fn members(&self) -> &[Member] {
@@ -200,6 +216,15 @@ mod tests {
         assert!(!it.allows(&other_number));
         let alone = Membership::new(&[NodeId::first(1)]);
         assert!(!alone.allows(&replace(1, 1)), "no voter would remain");
+    }
+
+    #[test]
+    fn a_membership_comes_back_and_one_without_voters_does_not() {
+        let mut it = membership();
+        it.apply(&replace(3, 1));
+        assert_eq!(Membership::decode(&it.encode()), Some(it));
+        assert_eq!(Membership::decode(&Membership::default().encode()), None);
+        assert_eq!(Membership::decode(b"\x07"), None);
     }
 
     #[test]

@@ -3,9 +3,11 @@
 //! The node calls [`Network`]; the transport, or the simulator in its place, calls the node's [`Inbox`].
 
 use std::fmt;
+use std::net::{IpAddr, Ipv6Addr};
 
 use bytes::Bytes;
 use namiki_client::protocol::{Request, Response};
+use namiki_platform::hash::hash_of;
 use serde::{Deserialize, Serialize};
 
 use crate::entry::PayloadRef;
@@ -90,6 +92,46 @@ impl fmt::Debug for NodeId {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionId(pub u64);
 
+/// The name under which a client's sessions are counted: its certificate's key if it has shown one,
+/// otherwise its address.
+///
+/// Addresses of IPv6 count by their network of 64 bits, since a machine may have any address of it.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct ClientName(Box<str>);
+
+impl ClientName {
+    /// A client at this address.
+    #[must_use]
+    pub fn of_address(address: IpAddr) -> Self {
+        Self(match address.to_canonical() {
+            IpAddr::V4(address) => address.to_string().into(),
+            IpAddr::V6(address) => {
+                let network = u128::from(address) >> 64 << 64;
+                format!("{}/64", Ipv6Addr::from(network)).into()
+            }
+        })
+    }
+
+    /// A client whose certificate has this public key.
+    #[must_use]
+    pub fn of_key(public_key: &[u8]) -> Self {
+        let [high, low] = [1, 2].map(|seed| hash_of(seed, public_key));
+        Self(format!("key {high:016x}{low:016x}").into())
+    }
+}
+
+impl fmt::Display for ClientName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for ClientName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "client {self}")
+    }
+}
+
 /// Messages between nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PeerMessage {
@@ -131,8 +173,8 @@ pub trait Network: Send + Sync {
     fn reply(&self, to: ConnectionId, response: Response);
 }
 
-/// Receives messages. The transport calls it from its only thread, so nothing here may block for
-/// long: an implementation queues the message for a part of the node.
+/// Receives messages. The transport calls it from its threads, one for nodes and one for clients, so
+/// nothing here may block for long: an implementation queues the message for a part of the node.
 ///
 /// Messages of one lane arrive in the order in which they were sent. A node may be reported as connected after its first message.
 pub trait Inbox: Send + Sync {
@@ -144,7 +186,7 @@ pub trait Inbox: Send + Sync {
     fn disconnected(&self, node: NodeId);
     /// A request of a client. [`Request::Hello`] and [`Request::CutLinks`] never arrive here; the
     /// transport answers them.
-    fn request(&self, from: ConnectionId, request: Request);
+    fn request(&self, from: ConnectionId, client: &ClientName, request: Request);
     /// A client's connection is closed: replies to it have no more effect.
     fn client_gone(&self, connection: ConnectionId);
 }
@@ -152,6 +194,16 @@ pub trait Inbox: Send + Sync {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn addresses_of_one_network_are_one_client() {
+        let name = |text: &str| ClientName::of_address(text.parse().unwrap());
+        assert_eq!(name("10.0.0.1").to_string(), "10.0.0.1");
+        assert_eq!(name("::ffff:10.0.0.1"), name("10.0.0.1"));
+        assert_ne!(name("10.0.0.1"), name("10.0.0.2"));
+        assert_eq!(name("2001:db8::1:2:3:4"), name("2001:db8::5"));
+        assert_ne!(name("2001:db8::1"), name("2001:db8:0:1::1"));
+    }
 
     #[test]
     fn first_incarnations_are_plain_numbers() {

@@ -61,6 +61,11 @@ impl PayloadBuilder {
         self.count += 1;
     }
 
+    /// Approximate length of the payload without changes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.sections.len() + 16
+    }
+
     /// The payload, to which the changes are appended.
     pub(crate) fn finish(&mut self, into: &mut Vec<u8>) {
         into.push(VERSION);

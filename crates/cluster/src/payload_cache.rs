@@ -1,4 +1,8 @@
 //! Cache of recent payloads in memory: for the applier, and for nodes that fetch missing ones.
+//!
+//! The limit counts memory: the payloads and the cache's own entries, which are longer than short
+//! payloads. A payload must own a buffer of its length (`transport/incoming.rs` copies what it has
+//! received, a worker shrinks what it has sealed): a slice would keep a longer buffer alive.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -6,6 +10,10 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 
 use crate::entry::{PayloadName, PayloadRef};
+
+/// Memory of an entry apart from its payload: a slot of a hash table that is half empty, one of a
+/// queue, and the reference count of the buffer.
+const ENTRY_BYTES: usize = 320;
 
 /// The newest payloads, up to a number of bytes. Evicted payloads are in the node's storage, once
 /// they are durable.
@@ -19,6 +27,7 @@ pub(crate) struct PayloadCache {
 struct State {
     payloads: HashMap<PayloadName, (PayloadRef, Bytes)>,
     order: VecDeque<PayloadName>,
+    /// Memory of all entries.
     bytes: usize,
 }
 
@@ -33,18 +42,23 @@ impl PayloadCache {
     pub(crate) fn insert(&self, payload: PayloadRef, bytes: Bytes) {
         let mut state = self.state.lock();
         let state = &mut *state;
-        state.bytes += bytes.len();
+        state.bytes += memory_of(&bytes);
         match state.payloads.insert(payload.name, (payload, bytes)) {
             None => state.order.push_back(payload.name),
-            Some((_, before)) => state.bytes -= before.len(),
+            Some((_, before)) => state.bytes -= memory_of(&before),
         }
         while state.bytes > self.bytes_max
             && let Some(oldest) = state.order.pop_front()
         {
             if let Some((_, bytes)) = state.payloads.remove(&oldest) {
-                state.bytes -= bytes.len();
+                state.bytes -= memory_of(&bytes);
             }
         }
+    }
+
+    /// Bytes of all payloads that are kept.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.state.lock().bytes as u64
     }
 
     /// The bytes of exactly this payload.
@@ -55,13 +69,17 @@ impl PayloadCache {
     }
 }
 
+fn memory_of(payload: &Bytes) -> usize {
+    ENTRY_BYTES + payload.len()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn the_oldest_payloads_make_room() {
-        let cache = PayloadCache::new(100);
+        let cache = PayloadCache::new(100 + 2 * ENTRY_BYTES);
         let payloads: Vec<_> = (1..=3)
             .map(|number| {
                 let bytes = vec![number as u8; 40];

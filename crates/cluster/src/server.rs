@@ -10,9 +10,11 @@ use namiki_platform::ErrorSentence;
 use namiki_platform::disk::Disk;
 
 use crate::config::NodeConfig;
+use crate::control::SessionLimits;
 use crate::failure::NodeFailure;
 use crate::groups::producer::RequestLimits;
 use crate::groups::worker::GroupOptions;
+use crate::monitor::{self, Monitor, MonitorError};
 use crate::network::NodeId;
 use crate::node::{Node, NodeOptions};
 use crate::security::{SecurityFailure, security_of, warn_if_open};
@@ -35,6 +37,9 @@ pub enum ServerError {
     /// A problem of its sockets.
     #[error(transparent)]
     Transport(#[from] TransportError),
+    /// A problem of its observation.
+    #[error(transparent)]
+    Monitor(#[from] MonitorError),
     /// A problem of its parts.
     #[error(transparent)]
     Node(#[from] NodeFailure),
@@ -69,7 +74,8 @@ pub enum ServerError {
 
 /// A running node. Dropping it stops it as a crash would.
 pub struct Server {
-    // First, so that nothing arrives for a node that is gone.
+    monitor: Option<Monitor>,
+    // Before the node, so that nothing arrives for one that is gone.
     transport: Option<RunningTransport>,
     node: Option<Node>,
     id: NodeId,
@@ -112,6 +118,7 @@ impl Server {
         let security = security_of(config, &logger)?;
         // First, so that a wrong address is reported at once.
         let listeners = Listeners::bind(&config.peer_listen, &config.client_listen)?;
+        let scrapers = monitor::bind(config)?;
         warn_if_open(&listeners, &security, &logger);
         let identity = check_directory(config, &*disk, &config.directory)?;
         let groups = GroupOptions {
@@ -135,7 +142,14 @@ impl Server {
             election_timeout: config.election_timeout,
             heartbeat: config.heartbeat,
             groups,
-            limits: RequestLimits::default(),
+            limits: RequestLimits {
+                sessions: SessionLimits {
+                    all: config.sessions_max,
+                    client: config.client_sessions_max,
+                },
+                ..RequestLimits::default()
+            },
+            cache_bytes: usize::try_from(config.payload_cache_bytes).unwrap_or(usize::MAX),
             // Two nodes that draw the same timeouts would split the votes.
             seed: config.cluster as u64 ^ u64::from(std::process::id()),
             logger,
@@ -143,7 +157,14 @@ impl Server {
         };
         let node = Node::start(&options, store, recovered, transport.network())?;
         let transport = transport.start(node.inbox())?;
+        let observer = node.observer(
+            transport.connections(),
+            config.directory.clone(),
+            config.election_timeout,
+        );
+        let monitor = Monitor::start(observer, scrapers)?;
         Ok(Self {
+            monitor: Some(monitor),
             id: identity.node,
             transport: Some(transport),
             node: Some(node),
@@ -179,6 +200,9 @@ impl Server {
     /// Stops the node in good order: transfers leadership if this node has it, and makes everything
     /// durable.
     pub fn stop(mut self) {
+        if let Some(monitor) = &self.monitor {
+            monitor.note_stopping();
+        }
         if let Some(node) = &self.node {
             node.hand_over();
             let until = Instant::now() + self.election_timeout;
@@ -193,6 +217,7 @@ impl Server {
             // A node that has panicked is stopped already.
             drop(transport.stop());
         }
+        self.monitor = None;
     }
 }
 

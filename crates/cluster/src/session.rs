@@ -11,21 +11,25 @@
 //! # Invariants
 //! - E1. A command has at most one outcome: [`SessionTable::apply`] refuses a second one of a group
 //!   that is not acknowledged; E3 protects the others before they are executed.
-//! - E2. Outcomes of a group are kept until the client acknowledges them, or its session is
-//!   evicted: if there are [`SESSIONS_MAX`], a new session replaces the least recently used one, in
-//!   the order of the log.
+//! - E2. Outcomes of a group are kept until the client acknowledges them, or its session is closed.
+//!   If a client, or all of them, have as many sessions as the entry allows, no session is opened:
+//!   no client's session is evicted for another's. (Entries of the first version,
+//!   [`SessionTable::open_evicting`], evict the least recently used one, in the order of the log.)
 //! - E3. A group up to and including the last acknowledged one is [`KnownGroup::Forgotten`], never
 //!   [`KnownGroup::Outcomes`]: a group without outcomes is new, and is executed.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use namiki_client::protocol::{Outcome, SessionId};
+use namiki_client::protocol::{Outcome, SessionId, SessionLimit};
 use namiki_platform::hash::hash_of;
 
+use crate::control::SessionLimits;
+use crate::network::ClientName;
+use crate::office::is_share;
 use crate::payload::Section;
 
-/// Largest number of sessions. The same on all nodes.
-pub(crate) const SESSIONS_MAX: usize = 100_000;
+/// Largest number of sessions for entries of the first version. The same on all nodes.
+const SESSIONS_MAX: usize = 100_000;
 
 /// Stands for "no outcome yet".
 const NONE: u8 = u8::MAX;
@@ -69,10 +73,14 @@ pub(crate) enum KnownGroup {
 #[derive(Debug, Default)]
 struct Session {
     nonce: u128,
+    /// The client that has opened it; `None` for sessions of the first version.
+    client: Option<ClientName>,
     /// The last entry in which it occurs.
     used: u64,
     acknowledged_through: u64,
     groups: BTreeMap<u64, Vec<u8>>,
+    /// Outcomes in `groups`.
+    outcomes: usize,
 }
 
 /// All sessions.
@@ -82,11 +90,65 @@ pub(crate) struct SessionTable {
     by_nonce: HashMap<u128, SessionId>,
     /// By their last entry. An entry may use several.
     by_use: BTreeSet<(u64, SessionId)>,
+    /// Number of sessions of each client that has some.
+    of_client: HashMap<ClientName, u32>,
+    /// Outcomes of all sessions.
+    outcomes: usize,
 }
 
 impl SessionTable {
-    /// Opens a session; its number is the index of the entry that opens it. The same nonce again gives the same session.
-    pub(crate) fn open(&mut self, index: u64, nonce: u128) -> SessionId {
+    /// Opens a session of a client; its number is the index of the entry that opens it. The same
+    /// nonce again gives the same session.
+    ///
+    /// # Errors
+    /// The limit that is reached. Nothing has changed.
+    pub(crate) fn open(
+        &mut self,
+        index: u64,
+        nonce: u128,
+        client: &ClientName,
+        limits: SessionLimits,
+    ) -> Result<SessionId, SessionLimit> {
+        if let Some(known) = self.by_nonce.get(&nonce) {
+            return Ok(*known);
+        }
+        self.check_limits(client, limits)?;
+        *self.of_client.entry(client.clone()).or_default() += 1;
+        Ok(self.insert(index, nonce, Some(client.clone())))
+    }
+
+    /// Whether this session exists.
+    pub(crate) fn has(&self, id: SessionId) -> bool {
+        self.sessions.contains_key(&id)
+    }
+
+    /// Whether a session of this nonce exists.
+    pub(crate) fn has_nonce(&self, nonce: u128) -> bool {
+        self.by_nonce.contains_key(&nonce)
+    }
+
+    /// Whether a client may open one session more.
+    ///
+    /// # Errors
+    /// The limit that is reached.
+    pub(crate) fn check_limits(
+        &self,
+        client: &ClientName,
+        limits: SessionLimits,
+    ) -> Result<(), SessionLimit> {
+        let own = self.of_client.get(client).copied().unwrap_or_default();
+        if own >= limits.client {
+            return Err(SessionLimit::Client(own.into()));
+        }
+        if self.sessions.len() >= limits.all as usize {
+            return Err(SessionLimit::Cluster(self.sessions.len() as u64));
+        }
+        Ok(())
+    }
+
+    /// Opens a session for an entry of the first version: without a client, and a new session
+    /// replaces the least recently used one if there are too many.
+    pub(crate) fn open_evicting(&mut self, index: u64, nonce: u128) -> SessionId {
         if let Some(known) = self.by_nonce.get(&nonce) {
             return *known;
         }
@@ -95,11 +157,16 @@ impl SessionTable {
         {
             self.close(oldest);
         }
+        self.insert(index, nonce, None)
+    }
+
+    fn insert(&mut self, index: u64, nonce: u128, client: Option<ClientName>) -> SessionId {
         let id = SessionId(index);
         self.by_nonce.insert(nonce, id);
         self.by_use.insert((index, id));
         let session = Session {
             nonce,
+            client,
             used: index,
             ..Session::default()
         };
@@ -109,10 +176,34 @@ impl SessionTable {
 
     /// Closes a session.
     pub(crate) fn close(&mut self, id: SessionId) {
-        if let Some(session) = self.sessions.remove(&id) {
-            self.by_nonce.remove(&session.nonce);
-            self.by_use.remove(&(session.used, id));
+        let Some(session) = self.sessions.remove(&id) else {
+            return;
+        };
+        self.by_nonce.remove(&session.nonce);
+        self.by_use.remove(&(session.used, id));
+        self.outcomes -= session.outcomes;
+        if let Some(client) = session.client
+            && let Some(sessions) = self.of_client.get_mut(&client)
+        {
+            *sessions -= 1;
+            if *sessions == 0 {
+                self.of_client.remove(&client);
+            }
         }
+    }
+
+    /// Number of sessions.
+    #[must_use]
+    pub(crate) fn len(&self) -> usize {
+        self.sessions.len()
+    }
+
+    /// Whether a session may have this number of outcomes more, within a limit on all: as many as
+    /// are left afterwards.
+    #[must_use]
+    pub(crate) fn has_room_for_outcomes(&self, id: SessionId, more: usize, limit: usize) -> bool {
+        let own = self.sessions.get(&id).map_or(0, |it| it.outcomes);
+        is_share(own, more, self.outcomes, limit)
     }
 
     /// Number of groups of a session with outcomes that its client has not acknowledged.
@@ -156,7 +247,10 @@ impl SessionTable {
         }
         let outcomes = session.groups.entry(group).or_default();
         if outcomes.is_empty() {
-            outcomes.resize(section.commands as usize, NONE);
+            // Exactly: they may be kept for a long time.
+            *outcomes = vec![NONE; section.commands as usize];
+            session.outcomes += outcomes.len();
+            self.outcomes += outcomes.len();
         }
         for (index, outcome) in section.outcomes() {
             let error = match outcomes.get_mut(index as usize) {
@@ -179,9 +273,13 @@ impl SessionTable {
         }
         if section.acknowledged_through > session.acknowledged_through {
             session.acknowledged_through = section.acknowledged_through;
-            session.groups = session
+            let kept = session
                 .groups
                 .split_off(&(section.acknowledged_through + 1));
+            let acknowledged = std::mem::replace(&mut session.groups, kept);
+            let forgotten = acknowledged.values().map(Vec::len).sum::<usize>();
+            session.outcomes -= forgotten;
+            self.outcomes -= forgotten;
         }
         Ok(())
     }
@@ -194,6 +292,9 @@ impl SessionTable {
             let mut bytes = Vec::new();
             bytes.extend(id.0.to_le_bytes());
             bytes.extend(session.nonce.to_le_bytes());
+            if let Some(client) = &session.client {
+                bytes.extend(client.to_string().as_bytes());
+            }
             bytes.extend(session.used.to_le_bytes());
             bytes.extend(session.acknowledged_through.to_le_bytes());
             for (group, outcomes) in &session.groups {
@@ -227,11 +328,63 @@ mod tests {
         table.apply(10, &payload.sections[0])
     }
 
+    fn client(number: u8) -> ClientName {
+        ClientName::of_address([10, 0, 0, number].into())
+    }
+
+    fn open(table: &mut SessionTable, index: u64, nonce: u128) -> Result<SessionId, SessionLimit> {
+        table.open(index, nonce, &client(1), SessionLimits::default())
+    }
+
+    #[test]
+    fn a_full_table_refuses_and_evicts_none() {
+        let mut table = SessionTable::default();
+        let limits = SessionLimits { all: 5, client: 3 };
+        let mut nonce = 0;
+        let mut open = |number| {
+            nonce += 1;
+            let opened = table.open(nonce as u64, nonce, &client(number), limits);
+            opened.map(|id| id.0)
+        };
+        assert_eq!([open(1), open(1), open(1)], [Ok(1), Ok(2), Ok(3)]);
+        assert_eq!(open(1), Err(SessionLimit::Client(3)));
+        assert_eq!([open(2), open(2)], [Ok(5), Ok(6)]);
+        assert_eq!(open(3), Err(SessionLimit::Cluster(5)));
+        // The same nonce still gives its session.
+        assert_eq!(table.open(9, 1, &client(1), limits), Ok(SessionId(1)));
+        for id in [1, 2, 3, 5, 6] {
+            assert!(table.group(SessionId(id), 1).is_some());
+        }
+        table.close(SessionId(2));
+        assert_eq!(table.open(10, 10, &client(1), limits), Ok(SessionId(10)));
+        for id in [1, 3, 5, 6, 10] {
+            table.close(SessionId(id));
+        }
+        assert!(table.of_client.is_empty() && table.by_nonce.is_empty());
+    }
+
+    #[test]
+    fn kept_outcomes_are_shared_by_all_sessions() {
+        let mut table = SessionTable::default();
+        let id = open(&mut table, 7, 1).expect("there is room");
+        assert!(table.has_room_for_outcomes(id, 5, 10));
+        apply(&mut table, id, 1, 0, &[(0, Outcome::Done)]).expect("once");
+        // Three are kept. With two more, five are left.
+        assert!(table.has_room_for_outcomes(id, 2, 10));
+        assert!(!table.has_room_for_outcomes(id, 3, 10));
+        let other = open(&mut table, 8, 2).expect("there is room");
+        assert!(table.has_room_for_outcomes(other, 3, 10));
+        apply(&mut table, id, 2, 1, &[(0, Outcome::Done)]).expect("once");
+        assert_eq!(table.outcomes, 3);
+        table.close(id);
+        assert_eq!(table.outcomes, 0);
+    }
+
     #[test]
     fn a_second_outcome_of_a_command_is_refused() {
         let mut table = SessionTable::default();
-        let id = table.open(7, 1);
-        assert_eq!(table.open(8, 1), id);
+        let id = open(&mut table, 7, 1).expect("there is room");
+        assert_eq!(open(&mut table, 8, 1), Ok(id));
         apply(
             &mut table,
             id,
@@ -254,10 +407,10 @@ mod tests {
     }
 
     #[test]
-    fn the_session_used_longest_ago_makes_room() {
+    fn entries_of_the_first_version_evict() {
         let mut table = SessionTable::default();
         for index in 1..=SESSIONS_MAX as u64 {
-            table.open(index, u128::from(index));
+            table.open_evicting(index, u128::from(index));
         }
         let (mut builder, mut bytes) = (PayloadBuilder::default(), Vec::new());
         builder.section(SessionId(1), 1, 0, 1, &[(0, Outcome::Done)]);
@@ -265,7 +418,7 @@ mod tests {
         let payload = Payload::read(&bytes).expect("it was just built");
         let entry = SESSIONS_MAX as u64 + 1;
         table.apply(entry, &payload.sections[0]).expect("once");
-        table.open(entry + 1, 0);
+        table.open_evicting(entry + 1, 0);
         assert!(table.group(SessionId(1), 1).is_some());
         assert!(table.group(SessionId(2), 1).is_none());
         assert_eq!(table.sessions.len(), SESSIONS_MAX);
@@ -276,7 +429,7 @@ mod tests {
     #[test]
     fn outcomes_are_forgotten_once_acknowledged() {
         let mut table = SessionTable::default();
-        let id = table.open(7, 1);
+        let id = open(&mut table, 7, 1).expect("there is room");
         apply(&mut table, id, 1, 0, &[(0, Outcome::Done)]).expect("once");
         let before = table.state_hash();
         apply(&mut table, id, 2, 1, &[(0, Outcome::Done)]).expect("once");

@@ -12,18 +12,26 @@ use crate::entry::{EntryBody, PayloadRef};
 use crate::events::{ApplierEvent, RaftWrite, WorkerEvent};
 use crate::failure::NodeFailure;
 use crate::fault_injection::FaultInjection;
+use crate::hash_pacing::HashPacing;
 use crate::mailbox::Mailbox;
 use crate::membership::Membership;
+use crate::metrics::{Count, Metrics};
 use crate::network::{Network, NodeId, PeerMessage};
 use crate::office::Office;
 use crate::payload_cache::PayloadCache;
 use crate::raft::{RaftEvent, RaftView};
+use crate::scans::Scan;
 use crate::session::SessionTable;
 use crate::storage::NodeStore;
 use crate::uncommitted_groups::{Members, TaskStore};
 
-/// Byte limit of payloads of other nodes that wait to be written.
+/// Limit on the memory of payloads of other nodes that wait to be written.
 const UNWRITTEN_BYTES_MAX: u64 = 256 << 20;
+
+/// Memory of a payload that waits to be written: with its place in a queue that grows by doubling.
+pub(crate) fn unwritten_memory(payload: &Bytes) -> u64 {
+    (payload.len() + 2 * size_of::<(PayloadRef, Bytes)>()) as u64
+}
 
 /// One for each node of this process.
 pub(crate) struct Shared {
@@ -49,14 +57,15 @@ pub(crate) struct Shared {
     pub(crate) payload_writers: Vec<Mailbox<(PayloadRef, Bytes)>>,
     /// Payloads that other nodes ask for.
     pub(crate) fetches: Mailbox<(NodeId, Vec<PayloadRef>)>,
+    pub(crate) scans: Mailbox<Scan>,
 
     pub(crate) view: Mutex<RaftView>,
     pub(crate) applied: AtomicU64,
-    /// Bytes of payloads that wait to be written.
+    /// Memory of payloads that wait to be written.
     pub(crate) unwritten_bytes: AtomicU64,
     pub(crate) commands_applied: AtomicU64,
-    /// A hash of the state is being computed.
-    pub(crate) is_hashing: AtomicBool,
+    pub(crate) metrics: Metrics,
+    pub(crate) hashes: HashPacing,
     pub(crate) planted: FaultInjection,
     pub(crate) logger: slog::Logger,
     pub(crate) failure: Mutex<Option<Arc<NodeFailure>>>,
@@ -101,8 +110,12 @@ impl Shared {
     pub(crate) fn receive_payload(&self, payload: PayloadRef, bytes: Bytes) {
         let is_valid = bytes.len() <= self.store.payload_bytes_max() && payload.matches(&bytes);
         let has_room = self.unwritten_bytes.load(Ordering::Relaxed) <= UNWRITTEN_BYTES_MAX;
-        if is_valid && has_room {
+        if !is_valid {
+            self.metrics.increment(Count::PayloadsRefused);
+        } else if has_room {
             self.take_payload(payload, bytes);
+        } else {
+            self.metrics.increment(Count::PayloadsDropped);
         }
     }
 
@@ -112,7 +125,7 @@ impl Shared {
             return;
         };
         self.unwritten_bytes
-            .fetch_add(bytes.len() as u64, Ordering::Relaxed);
+            .fetch_add(unwritten_memory(&bytes), Ordering::Relaxed);
         self.cache.insert(payload, bytes.clone());
         // First, so that the writer's event about it comes later.
         self.raft.put(RaftEvent::PayloadReceived(payload));
@@ -127,6 +140,7 @@ impl Shared {
             return;
         };
         self.office.lock().finish(group);
+        self.metrics.note_outcomes(outcomes.iter().copied());
         let answer = Response::Results {
             session: group.session,
             group: group.group,
@@ -140,10 +154,16 @@ impl Shared {
         }
     }
 
-    /// Publishes Raft's changed state, and logs changes of the role.
+    /// Publishes Raft's changed state, and logs and counts changes of the role.
     pub(crate) fn show(&self, view: RaftView) {
         let before = std::mem::replace(&mut *self.view.lock(), view.clone());
         let of = |view: &RaftView| (view.role, view.term, view.leader);
+        if view.role == Role::Candidate && before.role != Role::Candidate {
+            self.metrics.increment(Count::Campaigns);
+        }
+        if view.leader.is_some() && (before.leader, before.term) != (view.leader, view.term) {
+            self.metrics.increment(Count::LeaderChanges);
+        }
         if of(&before) != of(&view) {
             let leader = view.leader.map_or(0, NodeId::number);
             slog::info!(self.logger, "{}", role_text(view.role); "term" => view.term, "leader" => leader,
@@ -167,6 +187,7 @@ impl Shared {
         self.applier.close();
         self.raft_writer.close();
         self.fetches.close();
+        self.scans.close();
         self.workers.iter().for_each(Mailbox::close);
         self.payload_writers.iter().for_each(Mailbox::close);
     }

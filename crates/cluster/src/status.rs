@@ -6,7 +6,16 @@ use namiki_client::protocol::{MemberStatus, NodeStatus, Role};
 
 use crate::network::NodeId;
 use crate::office::Office;
+use crate::raft::RaftView;
 use crate::shared::Shared;
+
+/// The role of a node that is in office in this term, if in any.
+pub(crate) fn role_of(view: &RaftView, in_office: Option<u64>) -> Role {
+    match view.role {
+        Role::TakingOffice if in_office == Some(view.term) => Role::Leader,
+        role => role,
+    }
+}
 
 /// The state of a node.
 pub(crate) fn status(shared: &Shared, office: &Office) -> NodeStatus {
@@ -17,15 +26,11 @@ pub(crate) fn status(shared: &Shared, office: &Office) -> NodeStatus {
         incarnation: member.node.incarnation(),
         votes: member.votes,
     });
-    let in_office = office.term == Some(view.term);
     NodeStatus {
         node: shared.node.number(),
         incarnation: shared.node.incarnation(),
         members: members.collect(),
-        role: match view.role {
-            Role::TakingOffice if in_office => Role::Leader,
-            role => role,
-        },
+        role: role_of(&view, office.term),
         term: view.term,
         leader: view.leader.map(NodeId::number),
         last_lsn: view.last,
@@ -34,6 +39,9 @@ pub(crate) fn status(shared: &Shared, office: &Office) -> NodeStatus {
         applied_lsn: shared.applied(),
         commands_applied: (shared.commands_applied).load(Ordering::Relaxed),
         log_bytes: shared.store.log_bytes(),
+        log_bytes_max: Some(shared.store.log_bytes_max()).filter(|it| *it != u64::MAX),
+        missing_payloads: view.missing,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
         refused_messages: view.refused,
         matched: view
             .matched

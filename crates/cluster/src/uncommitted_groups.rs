@@ -7,6 +7,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Instant;
 
 use bytes::Bytes;
 use namiki::replica::HeldLocks;
@@ -32,6 +33,7 @@ pub(crate) struct SealedGroup {
     pub(crate) payload: Bytes,
     pub(crate) locks: HeldLocks,
     pub(crate) members: Vec<Members>,
+    pub(crate) sealed_at: Instant,
 }
 
 /// The sealed groups of one worker, in the order of their numbers.

@@ -93,6 +93,11 @@ pub struct LogConfig {
     pub payload_bytes_max: Option<usize>,
     /// The placement of frames.
     pub placement: Placement,
+    /// Length of a stream's first log file. Each one is twice as long as the one before, up to the
+    /// length in `placement`, if that one was filled by half; half as long if it was not filled by
+    /// a quarter. So a stream with few records takes little of the disk. `None`: all log files have
+    /// the length in `placement`.
+    pub first_file_bytes: Option<u64>,
     /// The retention of hardened log files, or of hardened frames in a region.
     pub retain: Retain,
     /// The other generations that the manifest will name: their frames in a shared device are not
@@ -127,6 +132,7 @@ impl LogConfig {
             placement: Placement::Files {
                 log_file_bytes: 64 << 20,
             },
+            first_file_bytes: None,
             retain: Retain::All,
             kept: None,
             prepare: Prepare::Background,
@@ -153,6 +159,7 @@ impl LogConfig {
             layout: self.layout,
             streams: self.stream_count() as u16,
             placement: self.placement.clone(),
+            first_file_bytes: self.first_file_bytes,
             retain: self.retain,
             starts: Vec::new(),
             complete_from: Lsn(0),
@@ -281,6 +288,37 @@ impl LogConfig {
                  headers",
                 headers + marker
             ));
+        }
+        if let Some(first) = self.first_file_bytes {
+            let Placement::Files { log_file_bytes } = self.placement else {
+                return invalid("first_file_bytes is set, and there are no log files".to_owned());
+            };
+            if first % block != 0 || first > log_file_bytes {
+                return invalid(format!(
+                    "first_file_bytes is {first}, not a multiple of {block} up to log_file_bytes \
+                     ({log_file_bytes})"
+                ));
+            }
+            if first < buffer + headers + marker {
+                return invalid(format!(
+                    "first_file_bytes is {first}, too small for a frame of buffer_bytes ({buffer}) \
+                     and {} bytes of headers",
+                    headers + marker
+                ));
+            }
+            if let Retain::Last(_) = self.retain {
+                return invalid(
+                    "first_file_bytes is set, and log files that are written again and again have \
+                     one length"
+                        .to_owned(),
+                );
+            }
+            if self.payload_bytes_max() > self.buffered_bytes_max() {
+                return invalid(
+                    "first_file_bytes is set, and payload_bytes_max is more than a log buffer holds"
+                        .to_owned(),
+                );
+            }
         }
         if let Retain::Last(_) = self.retain
             && let Placement::Files { log_file_bytes } = self.placement

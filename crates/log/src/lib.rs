@@ -44,7 +44,8 @@ pub use frame_position::{FramePosition, log_file_path};
 pub use generation::layout_config::{Layout, Placement, Retain};
 pub use generation::log_start::{LogStart, StreamStart};
 pub use generation::superfluous_files::{
-    RemovedFiles, remove_generations, remove_superfluous, remove_unannounced, split_superfluous,
+    RemovedFiles, remove_generations, remove_superfluous, remove_unannounced, remove_unneeded,
+    split_superfluous,
 };
 pub use generation::{CutRule, GenerationEnd, GenerationInfo, Records, generations_contradiction};
 pub use horizon::async_waiters::AckWaiter;

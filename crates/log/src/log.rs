@@ -21,7 +21,7 @@ use crate::horizon::async_waiters::{AckWaiter, AckWaiters};
 use crate::horizon::epoch_horizon::EpochHorizon;
 use crate::horizon::lsn_horizon::Horizon;
 use crate::log_target::{
-    LogFileMaker, LogFileTarget, LogTarget, RegionOptions, RegionTarget, open_shared,
+    FileLengths, LogFileMaker, LogFileTarget, LogTarget, RegionOptions, RegionTarget, open_shared,
     remove_unnumbered,
 };
 use crate::shared_state::{Notifier, Poison, Requests, Shared};
@@ -192,7 +192,12 @@ impl<H: GroupResource> Log<H> {
                         frame_bytes_max,
                     );
                     maker.open_dir()?;
-                    let target = LogFileTarget::new(config.identity, config.retain);
+                    let lengths = FileLengths {
+                        first: config.first_file_bytes.unwrap_or(*log_file_bytes),
+                        longest: *log_file_bytes,
+                        may_differ: config.first_file_bytes.is_some(),
+                    };
+                    let target = LogFileTarget::new(config.identity, config.retain, lengths);
                     (LogTarget::Files(target), Some(maker))
                 }
                 Placement::Shared { path, region_bytes } => {

@@ -47,6 +47,29 @@ impl<H: GroupResource> Log<H> {
         Ok(start)
     }
 
+    /// Where the log may begin if the caller needs no log file before these, one number for each
+    /// stream. Changes nothing; [`Log::recycle`] gives up the rest. As [`Log::recyclable`] otherwise:
+    /// the current log file of a stream stays, and so does the one with its last hardened frame. For
+    /// callers that know what is in which file; no LSN may be drawn.
+    ///
+    /// # Errors
+    /// The error that poisoned the log; [`LogError::Forked`].
+    pub fn recyclable_before(&self, file_numbers: &[u64]) -> Result<LogStart, LogError> {
+        let shared = &*self.streams.shared;
+        shared.check_process()?;
+        debug_assert!(!shared.horizon.sequencer.draws());
+        let streams = self.streams.list.iter().zip(file_numbers);
+        let mut start = LogStart::default();
+        start
+            .streams
+            .extend(streams.map(|(stream, number)| stream.beginning_at(*number)));
+        shared.poison.check()?;
+        if start.streams.iter().all(|it| *it == StreamStart::FIRST) {
+            return Ok(LogStart::default());
+        }
+        Ok(start)
+    }
+
     fn superfluous(&self, point: RecyclePoint) -> Superfluous {
         // Before any stream is looked at: what is below it is hardened in all of them.
         let horizon = if self.streams.shared.horizon.sequencer.draws() {

@@ -274,7 +274,7 @@ mod tests {
         assert!(run("namiki-bench txn --records 8").contains("--records 8 "));
         assert_eq!(
             run("namiki cluster status --watch"),
-            "namiki cluster status"
+            "namiki cluster start && namiki cluster status"
         );
         let kv = run("namiki-bench compare kv --stores namiki,rocksdb,rocksdb-optimistic,lmdb");
         assert!(kv.starts_with("namiki-bench compare kv --stores namiki,lmdb --records"));

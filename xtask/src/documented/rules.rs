@@ -28,6 +28,11 @@ pub(super) const LEFT_OUT: &[(&str, &str)] = &[
         "asks a cluster on other machines; the one on this machine is asked by `namiki cluster replace`",
     ),
     (
+        "namiki cluster status --config",
+        "asks a cluster on other machines; the one on this machine is asked without the flag",
+    ),
+    ("namiki cluster status --endpoints", "as with --config"),
+    (
         "namiki cluster replace 2",
         "needs a node that has lost its directory: run in the block that takes one away",
     ),
@@ -62,10 +67,19 @@ pub(super) const INSTEAD: &[(&str, &str)] = &[
         "namiki cluster certificates DIR",
         "namiki cluster certificates CERTIFICATES",
     ),
+    // The exit status is 1 if the cluster does not run.
+    (
+        "namiki cluster status",
+        "namiki cluster start && namiki cluster status",
+    ),
     // Each in its own folder, and stopped afterwards.
     (
         "namiki cluster start --tls",
         "namiki cluster start --tls --dir of-tls && namiki cluster stop --dir of-tls",
+    ),
+    (
+        "namiki cluster start --metrics",
+        "namiki cluster start --metrics --dir of-metrics && namiki cluster stop --dir of-metrics",
     ),
     (
         "namiki cluster start --nodes 5 --wan japan --groups-in-flight 1",

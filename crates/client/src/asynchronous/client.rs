@@ -7,8 +7,8 @@ use super::session::AsyncSession;
 use crate::channel::Key;
 use crate::error::ClientError;
 use crate::options::ClientOptions;
-use crate::protocol::Request;
-use crate::requests::{self, Rows};
+use crate::protocol::{Request, ScanRange, TableEntry};
+use crate::requests::{self, Rows, Scanned};
 
 /// As [`Client`](crate::Client), for tasks of tokio. Dropping a call before it is done may close
 /// the connection, and has no other effect.
@@ -54,10 +54,42 @@ impl AsyncClient {
     /// # Errors
     /// [`ClientError::Unavailable`], [`ClientError::OtherCluster`] or [`ClientError::Refused`].
     pub async fn read(&mut self, keys: Vec<(u32, Vec<u8>)>) -> Result<Rows, ClientError> {
-        self.reads += 1;
-        let key = requests::ask_rows(&mut self.link.channel, self.reads, keys)?;
+        let key = self.ask_read(|request| Request::Read { request, keys })?;
         self.wait(key).await?;
         requests::rows_of(&mut self.link.channel, key)
+    }
+
+    /// All tables, as of one moment after this call began, in the order of their numbers.
+    ///
+    /// # Errors
+    /// [`ClientError::Unavailable`], [`ClientError::OtherCluster`] or [`ClientError::Refused`].
+    pub async fn tables(&mut self) -> Result<Vec<TableEntry>, ClientError> {
+        let key = self.ask_read(|request| Request::Tables { request })?;
+        self.wait(key).await?;
+        requests::tables_of(&mut self.link.channel, key)
+    }
+
+    /// Reads the rows of a range, all at one moment after this call began: as many as it asks for,
+    /// or as fit into an answer of some mebibytes. It delays no command.
+    ///
+    /// # Errors
+    /// [`ClientError::Unavailable`], [`ClientError::OtherCluster`] or [`ClientError::Refused`].
+    pub async fn scan(&mut self, range: ScanRange) -> Result<Scanned, ClientError> {
+        let key = self.ask_read(|request| Request::Scan { request, range })?;
+        self.wait(key).await?;
+        requests::scanned_of(&mut self.link.channel, key)
+    }
+
+    /// The number of a table's rows, at one moment after this call began: it reads them all.
+    ///
+    /// # Errors
+    /// As [`scan`](Self::scan).
+    pub async fn count(&mut self, table: u32) -> Result<u64, ClientError> {
+        let range = ScanRange {
+            table,
+            ..ScanRange::default()
+        };
+        Ok(self.scan(range).await?.count)
     }
 
     /// Creates a table unless one of that name exists. Returns its number. Keys of eight bytes,
@@ -80,10 +112,29 @@ impl AsyncClient {
         requests::table_of(&mut self.link.channel, key)
     }
 
+    /// Drops a table with its rows. Returns whether there was one of this number; if not, an earlier
+    /// attempt of this call may have dropped it. Its number is never used again: commands on it have
+    /// the outcome [`NoSuchTable`](crate::protocol::Outcome::NoSuchTable).
+    ///
+    /// # Errors
+    /// [`ClientError::Unavailable`]: the drop may still happen later. [`ClientError::OtherCluster`],
+    /// [`ClientError::Refused`].
+    pub async fn drop_table(&mut self, table: u32) -> Result<bool, ClientError> {
+        let request = Request::DropTable { table };
+        let key = requests::ask_control(&mut self.link.channel, &request)?;
+        self.wait(key).await?;
+        requests::dropped_of(&mut self.link.channel, key)
+    }
+
     /// The address of the last node that was asked: the leader's, once it has answered.
     #[must_use]
     pub fn leader(&self) -> Option<&str> {
         self.link.channel.leader()
+    }
+
+    fn ask_read(&mut self, make: impl FnOnce(u64) -> Request) -> Result<Key, ClientError> {
+        self.reads += 1;
+        requests::ask_read(&mut self.link.channel, self.reads, make)
     }
 
     async fn wait(&mut self, key: Key) -> Result<(), ClientError> {

@@ -3,13 +3,17 @@
 //! Only these options apply: the cluster, the security, and the `timeout`, which covers the
 //! connection and the answer.
 
-use std::time::Instant;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use super::connection::Connection;
 use crate::channel::{frame_of, hello};
 use crate::error::{ClientError, ConnectionError};
 use crate::options::ClientOptions;
 use crate::protocol::{NodeStatus, Request, Response};
+
+/// Backoff before a request is sent again to a node that is busy.
+const BUSY_BACKOFF: Duration = Duration::from_millis(20);
 
 /// The role of a node in the cluster, and the state of its log.
 ///
@@ -92,6 +96,11 @@ fn ask(address: &str, request: &Request, options: &ClientOptions) -> Result<Resp
                 });
             }
             (Response::Welcome { .. }, _) => {}
+            // A hash is computed for another client, or was just now.
+            (Response::Busy { .. }, _) if Instant::now() + BUSY_BACKOFF < deadline => {
+                thread::sleep(BUSY_BACKOFF);
+                connection.send(&frame_of(request)).map_err(failed)?;
+            }
             (response, _) => return Ok(response),
         }
     }

@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::protocol::{Outcome, SessionId};
+use crate::protocol::{Outcome, SessionId, SessionLimit, TableEntry};
+use crate::requests::Scanned;
 
 /// Numbers of reads have this bit, so that they differ from numbers of groups.
 const READ_BIT: u64 = 1 << 63;
@@ -15,7 +16,7 @@ const READ_BIT: u64 = 1 << 63;
 /// Identifies a request. The response contains its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Key {
-    /// Opening and closing a session, creating a table, replacing a node: one at a time.
+    /// Opening and closing a session, creating or dropping a table, replacing a node: one at a time.
     Control,
     /// A group of the session.
     Group(u64),
@@ -44,6 +45,9 @@ pub(crate) enum Answer {
     SessionOpened(SessionId),
     SessionClosed,
     Table(u32),
+    TableDropped(bool),
+    Tables(Vec<TableEntry>),
+    Scanned(Scanned),
     NodeReplaced,
     Outcomes(Vec<Outcome>),
     Rows {
@@ -52,6 +56,7 @@ pub(crate) enum Answer {
     },
     Refused(String),
     NoSuchSession(SessionId),
+    SessionsFull(SessionLimit),
 }
 
 /// A request.

@@ -29,6 +29,7 @@ pub(crate) use leader_finder::LeaderFinder;
 use crate::error::{ClientError, ConnectionError};
 use crate::options::ClientOptions;
 use crate::protocol::{MAGIC, PROTOCOL_VERSION, Request, Response, Role, encoded};
+use crate::requests::Scanned;
 
 /// Backoff before a request is sent again to a node that is busy or was deposed.
 const BACKOFF: Duration = Duration::from_millis(10);
@@ -266,7 +267,32 @@ impl Channel {
             }
             Response::SessionClosed { .. } => answer(self, Key::Control, Answer::SessionClosed),
             Response::Table { table, .. } => answer(self, Key::Control, Answer::Table(table)),
+            Response::TableDropped { existed, .. } => {
+                answer(self, Key::Control, Answer::TableDropped(existed));
+            }
+            Response::Tables {
+                request, tables, ..
+            } => answer(self, Key::from_number(request), Answer::Tables(tables)),
+            Response::Scanned {
+                request,
+                rows,
+                count,
+                has_more,
+                lsn,
+            } => {
+                let scanned = Scanned {
+                    rows,
+                    count,
+                    has_more,
+                    lsn,
+                };
+                answer(self, Key::from_number(request), Answer::Scanned(scanned));
+            }
             Response::NodeReplaced { .. } => answer(self, Key::Control, Answer::NodeReplaced),
+            Response::SessionsFull { limit, .. } => {
+                answer(self, Key::Control, Answer::SessionsFull(limit));
+            }
+            Response::Disconnected { reason } => self.give_up(now, &reason.to_string()),
             Response::Refused { request, reason } => {
                 self.note(&reason);
                 answer(self, Key::from_number(request), Answer::Refused(reason));

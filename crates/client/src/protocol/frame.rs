@@ -14,7 +14,7 @@ pub const LENGTH_BYTES: usize = 4;
 /// The place of [`Request::Hello`] among the requests, as postcard encodes it.
 const HELLO: u64 = 0;
 /// That of [`Request::Submit`].
-const SUBMIT: u64 = 3;
+pub(super) const SUBMIT: u64 = 3;
 
 debug_as_sentence!(FrameError);
 
@@ -128,7 +128,7 @@ pub fn claimed_group(bytes: &[u8]) -> Option<ClaimedGroup> {
 }
 
 /// The number at the front of `bytes`, in postcard's encoding of any width, and the bytes after it.
-fn number(bytes: &[u8]) -> Option<(u64, &[u8])> {
+pub(super) fn number(bytes: &[u8]) -> Option<(u64, &[u8])> {
     postcard::take_from_bytes(bytes).ok()
 }
 

@@ -7,7 +7,7 @@ use super::{Command, Outcome};
 /// The first bytes of a connection.
 pub const MAGIC: u32 = 0x4e4d_4b31;
 /// Version of the protocol. Every incompatible change raises it.
-pub const PROTOCOL_VERSION: u16 = 3;
+pub const PROTOCOL_VERSION: u16 = 5;
 /// The longest first message, in bytes.
 pub const HELLO_BYTES_MAX: usize = 1024;
 /// The longest message, in bytes.
@@ -33,7 +33,7 @@ pub enum Request {
         /// [`Response::OtherCluster`].
         cluster: u128,
     },
-    /// Opens a session. Answered by [`Response::SessionOpened`].
+    /// Opens a session. Answered by [`Response::SessionOpened`] or [`Response::SessionsFull`].
     OpenSession {
         /// Chosen by the client at random: the same request again gives the same session.
         nonce: u128,
@@ -91,6 +91,51 @@ pub enum Request {
         /// The incarnation of the new directory: one more than the member's.
         incarnation: u64,
     },
+    /// Drops a table with its rows. Answered by [`Response::TableDropped`]. Numbers are never used
+    /// again, so a request that is sent again drops no other table.
+    DropTable {
+        /// Its number.
+        table: u32,
+    },
+    /// Asks for [`Response::Tables`], as of one moment after the request was sent.
+    Tables {
+        /// Number of the request.
+        request: u64,
+    },
+    /// Reads the rows of a range, all at one moment after the request was sent. Answered by
+    /// [`Response::Scanned`].
+    Scan {
+        /// Number of the request.
+        request: u64,
+        /// The range.
+        range: ScanRange,
+    },
+}
+
+/// A range of a table's rows, in the order of their keys.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ScanRange {
+    /// The table.
+    pub table: u32,
+    /// The first key. Empty: the table's.
+    pub from: Vec<u8>,
+    /// Whether `from` itself is left out.
+    pub after: bool,
+    /// The key before which the range ends. `None`: at the table's end.
+    pub until: Option<Vec<u8>>,
+    /// The most rows that are returned. 0: all are counted, and none is returned.
+    pub rows_max: u32,
+}
+
+/// A table.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TableEntry {
+    /// Its number.
+    pub table: u32,
+    /// Its name.
+    pub name: String,
+    /// Whether every key has eight bytes.
+    pub eight_byte_keys: bool,
 }
 
 /// From a node to a client.
@@ -198,6 +243,83 @@ pub enum Response {
         /// The node's.
         cluster: u128,
     },
+    /// The answer to [`Request::OpenSession`] if there are too many sessions. None was opened, and
+    /// none was closed for it.
+    SessionsFull {
+        /// The client's nonce.
+        nonce: u128,
+        /// The limit that is reached.
+        limit: SessionLimit,
+    },
+    /// The last message of a connection that the node ends. Requests without an answer may have
+    /// been executed.
+    Disconnected {
+        /// Why it ends.
+        reason: DisconnectReason,
+    },
+    /// The answer to [`Request::DropTable`].
+    TableDropped {
+        /// Its number.
+        table: u32,
+        /// Whether there was such a table. If not, it may have been dropped by this request, sent
+        /// before.
+        existed: bool,
+    },
+    /// The answer to [`Request::Tables`].
+    Tables {
+        /// Number of the request.
+        request: u64,
+        /// All tables, in the order of their numbers.
+        tables: Vec<TableEntry>,
+        /// LSN of the state that was read.
+        lsn: u64,
+    },
+    /// The answer to [`Request::Scan`].
+    Scanned {
+        /// Number of the request.
+        request: u64,
+        /// Keys and values, in the order of the keys.
+        rows: Vec<(Vec<u8>, Vec<u8>)>,
+        /// The rows that were read: those that are returned, or that were counted.
+        count: u64,
+        /// Whether the range may have rows after the last one.
+        has_more: bool,
+        /// LSN of the state that was read.
+        lsn: u64,
+    },
+}
+
+/// A limit on sessions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SessionLimit {
+    /// The sessions of one client: of one certificate, or of one address without certificates.
+    Client(u64),
+    /// The sessions of all clients.
+    Cluster(u64),
+}
+
+impl std::fmt::Display for SessionLimit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Client(sessions) => write!(f, "this client has {sessions} sessions"),
+            Self::Cluster(sessions) => write!(f, "the cluster has {sessions} sessions"),
+        }
+    }
+}
+
+/// The reason for which a node ends a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum DisconnectReason {
+    /// The client has sent requests without reading the responses.
+    NotReading,
+}
+
+impl std::fmt::Display for DisconnectReason {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::NotReading => f.write_str("the client does not read its responses"),
+        }
+    }
 }
 
 /// The role of a node in the cluster.
@@ -253,6 +375,13 @@ pub struct NodeStatus {
     pub commands_applied: u64,
     /// Bytes of payloads and entries that its directory holds.
     pub log_bytes: u64,
+    /// Limit on them. A leader near it refuses commands. `None`: no limit.
+    pub log_bytes_max: Option<u64>,
+    /// Payloads that are damaged or missing on its disk. Until they are restored, it does not
+    /// participate.
+    pub missing_payloads: u64,
+    /// Version of its program.
+    pub version: String,
     /// Invalid messages of other nodes that were dropped.
     pub refused_messages: u64,
     /// For a leader: the last entry of each node's log that matches its own.

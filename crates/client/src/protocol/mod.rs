@@ -13,15 +13,18 @@
 //! Paper: raft-pwal §2.2
 
 mod command;
+mod decoded_size;
 mod frame;
 mod message;
 
 pub use command::{Command, Condition, Outcome, Write};
+pub use decoded_size::{DecodedSize, decoded_size};
 pub use frame::{
     ClaimedGroup, FrameError, LENGTH_BYTES, claimed_group, claimed_version, decode, encode,
     encoded, encoded_request, is_tls,
 };
 pub use message::{
-    HELLO_BYTES_MAX, MAGIC, MESSAGE_BYTES_MAX, MemberStatus, NodeStatus, PROTOCOL_VERSION,
-    REQUEST_BYTES_MAX, Request, Response, Role, SessionId,
+    DisconnectReason, HELLO_BYTES_MAX, MAGIC, MESSAGE_BYTES_MAX, MemberStatus, NodeStatus,
+    PROTOCOL_VERSION, REQUEST_BYTES_MAX, Request, Response, Role, ScanRange, SessionId,
+    SessionLimit, TableEntry,
 };

@@ -26,6 +26,9 @@ use crate::tls_options::TlsOptions;
 /// Time before a certificate's expiry from which it causes a warning.
 const WARNING: Duration = Duration::from_secs(30 * 86_400);
 
+/// The end of the year 9999, in seconds of the Unix time: no certificate is valid longer.
+const LAST_S: u64 = 253_402_300_799;
+
 /// A certificate with its key, and the authority.
 pub struct Credentials {
     options: TlsOptions,
@@ -122,6 +125,17 @@ impl Credentials {
         first
             .map(|name| name.cluster())
             .ok_or_else(|| self.other_name("client.CLUSTER.namiki".to_owned()))
+    }
+
+    /// When the certificate expires, in seconds of the Unix time. `None` if it never does, or if it
+    /// is not valid for another reason.
+    #[must_use]
+    pub fn expires_s(&self) -> Option<u64> {
+        let last = UnixTime::since_unix_epoch(Duration::from_secs(LAST_S));
+        match self.check_as_client(last) {
+            Err(TlsError::Expired { ago_s, .. }) => Some(LAST_S.saturating_sub(ago_s)),
+            _ => None,
+        }
     }
 
     /// Warnings: problems that do not prevent the use now.

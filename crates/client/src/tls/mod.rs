@@ -39,4 +39,4 @@ pub use credentials::Credentials;
 pub use error::TlsError;
 pub use files::CertificateFiles;
 pub use handshake_error::HandshakeError;
-pub use names::CertificateName;
+pub use names::{CertificateName, public_key};

@@ -97,6 +97,13 @@ impl fmt::Display for CertificateName {
     }
 }
 
+/// The public key of a certificate, with its algorithm: it identifies the holder.
+#[must_use]
+pub fn public_key(certificate: &CertificateDer<'_>) -> Option<Vec<u8>> {
+    let certificate = webpki::EndEntityCert::try_from(certificate).ok()?;
+    Some(certificate.subject_public_key_info().to_vec())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -165,6 +165,10 @@ fn times_that_are_over_or_to_come_are_told() {
     check(&soon.node(1)).unwrap();
     let warnings = Credentials::read(&soon.node(1)).unwrap().warnings();
     assert!(warnings[0].contains("expires in 10 days"), "{warnings:?}");
+    let expires = Credentials::read(&soon.node(1)).unwrap().expires_s();
+    let until = now + 10 * DAY + Duration::from_secs(60);
+    let until = until.duration_since(SystemTime::UNIX_EPOCH).unwrap();
+    assert_eq!(expires, Some(until.as_secs()));
 }
 
 #[test]

@@ -1,19 +1,15 @@
 //! Cut links. A node keeps its cut links only in memory, so they are also recorded in a file, and a
 //! restarted node is told.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use namiki_client::cut_links;
 
 use super::layout::{LocalCluster, read, write};
-use super::processes::ProcessState;
 use crate::failure::Failure;
+use crate::status::{Links, ProcessState};
 
 const TIMEOUT: Duration = Duration::from_secs(2);
-
-/// Links: pairs of nodes, the lower number first.
-pub(super) type Cuts = BTreeSet<(u64, u64)>;
 
 /// A link between two nodes.
 pub(super) fn link(one: u64, other: u64) -> (u64, u64) {
@@ -21,7 +17,7 @@ pub(super) fn link(one: u64, other: u64) -> (u64, u64) {
 }
 
 impl LocalCluster {
-    pub(super) fn cuts(&self) -> Result<Cuts, Failure> {
+    pub(super) fn cuts(&self) -> Result<Links, Failure> {
         let text = read(&self.cuts_path())?;
         let links = text.lines().filter_map(|line| {
             let (one, other) = line.split_once('-')?;
@@ -31,7 +27,7 @@ impl LocalCluster {
     }
 
     /// Records the cut links, and tells the running nodes.
-    pub(super) fn set_cuts(&self, cuts: &Cuts) -> Result<(), Failure> {
+    pub(super) fn set_cuts(&self, cuts: &Links) -> Result<(), Failure> {
         let lines = cuts.iter().map(|(one, other)| format!("{one}-{other}\n"));
         write(&self.cuts_path(), &lines.collect::<String>())?;
         let mut failure = None;

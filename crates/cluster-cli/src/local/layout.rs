@@ -12,6 +12,7 @@
 use std::fs;
 use std::io;
 use std::net::TcpListener;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -23,12 +24,17 @@ use namiki_cluster::transport::City;
 
 use crate::failure::{Failure, device};
 use crate::node::{init, read_config};
+use crate::status::{Links, Nodes, Seen, Site, leader, look};
 
+/// Timeout of the answer of a node that is asked for its state.
+const STATUS_TIMEOUT: Duration = Duration::from_millis(500);
 /// The folder of certificates.
 const CERTIFICATES: &str = "certificates";
 const CERTIFICATES_VALID: Duration = Duration::from_secs(365 * 86_400);
 /// Distance between the ports for nodes and those for clients.
 const CLIENT_PORTS: u16 = 100;
+/// Distance between the ports for nodes and those for scrapers.
+const METRICS_PORTS: u16 = 150;
 /// Step to the next candidate if ports are taken.
 const NEXT_PORTS: u16 = 200;
 
@@ -77,6 +83,8 @@ pub(super) struct NewCluster<'a> {
     pub(super) cities: bool,
     /// Whether connections are protected.
     pub(super) tls: bool,
+    /// Whether nodes serve `/metrics`.
+    pub(super) metrics: bool,
     pub(super) port: u16,
     /// Adjusts a node's configuration.
     pub(super) adjust: &'a dyn Fn(&mut NodeConfig),
@@ -123,6 +131,7 @@ impl LocalCluster {
     pub(super) fn create(dir: &Path, new: &NewCluster<'_>) -> Result<Self, Failure> {
         let ports = free_ports(new.port, new.nodes)?;
         let members: Vec<Member> = ports
+            .clone()
             .enumerate()
             .map(|(at, port)| Member {
                 id: NodeId::first(at as u64 + 1),
@@ -136,12 +145,14 @@ impl LocalCluster {
             let nodes = members.iter().map(|member| member.id.number());
             Authority::new(cluster, CERTIFICATES_VALID)?.write(&dir.join(CERTIFICATES), nodes)?;
         }
-        for member in &members {
+        for (member, port) in members.iter().zip(ports) {
             let dir = node_dir(dir, member.id.number());
             let mut config = NodeConfig::new(cluster, member.id, "data".into(), members.clone());
             config.emulate_cities = new.cities;
             config.allow_cuts = true;
             config.tls = new.tls.then(|| certificate_of(member.id.number()));
+            config.metrics_listen =
+                (new.metrics).then(|| format!("127.0.0.1:{}", port + METRICS_PORTS));
             (new.adjust)(&mut config);
             let text = config.to_text().map_err(|source| Failure::Config {
                 path: dir.join("namiki.toml"),
@@ -153,6 +164,24 @@ impl LocalCluster {
             write(&dir.join("namiki.toml"), &text)?;
         }
         Self::open(dir)
+    }
+
+    /// The nodes, to be asked for their state.
+    fn sites(&self) -> Result<Vec<Site>, Failure> {
+        let site = |node: &LocalNode| {
+            Ok(Site {
+                number: Some(node.id),
+                city: node.city(),
+                address: node.address().to_owned(),
+                process: Some(node.process()?),
+            })
+        };
+        self.nodes.iter().map(site).collect()
+    }
+
+    /// The leader, if there is one; among several, that of the latest term.
+    pub(super) fn leader(&self) -> Result<Option<u64>, Failure> {
+        Ok(leader(&self.look()?).map(|status| status.node))
     }
 
     /// Client options with this timeout.
@@ -171,6 +200,16 @@ impl LocalCluster {
 
     pub(super) fn cuts_path(&self) -> PathBuf {
         self.dir.join("cuts")
+    }
+}
+
+impl Nodes for LocalCluster {
+    fn look(&self) -> Result<Vec<Seen>, Failure> {
+        Ok(look(self.sites()?, &self.within(STATUS_TIMEOUT)))
+    }
+
+    fn cut_links(&self) -> Result<Links, Failure> {
+        self.cuts()
     }
 }
 
@@ -198,14 +237,14 @@ pub(super) fn read(path: &Path) -> Result<String, Failure> {
 
 /// Ports for nodes that are free now, like the ports for clients above them. They are below the
 /// system's ephemeral ports, so that a node finds its port free when it is restarted.
-fn free_ports(first: u16, nodes: u16) -> Result<impl Iterator<Item = u16>, Failure> {
+fn free_ports(first: u16, nodes: u16) -> Result<Range<u16>, Failure> {
     let is_free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
     let bases = (first..u16::MAX - NEXT_PORTS).step_by(usize::from(NEXT_PORTS));
     let free = bases.take(20).find(|base| {
         let ports = *base..base + nodes;
-        ports
-            .into_iter()
-            .all(|port| is_free(port) && is_free(port + CLIENT_PORTS))
+        let apart = [0, CLIENT_PORTS, METRICS_PORTS];
+        let mut ports = ports.flat_map(|port| apart.map(|it| port + it));
+        ports.all(is_free)
     });
     let base = free.ok_or(Failure::NoPorts(2 * usize::from(nodes), first))?;
     Ok(base..base + nodes)

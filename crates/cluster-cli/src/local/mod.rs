@@ -9,7 +9,6 @@
 //! | `layout.rs` | its directory |
 //! | `processes.rs` | its processes |
 //! | `cuts.rs` | its links |
-//! | `status.rs` | its state, as a table |
 //! | `replace.rs` | a node that has lost its directory |
 //! | `certificates.rs` | certificates for any cluster |
 
@@ -18,7 +17,6 @@ mod cuts;
 mod layout;
 mod processes;
 mod replace;
-mod status;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -30,10 +28,10 @@ use namiki_cluster::config::NodeConfig;
 use rustix::process::Signal;
 
 use self::certificates::CertificatesArguments;
-use self::cuts::{Cuts, link};
+use self::cuts::link;
 use self::layout::{LocalCluster, LocalNode, NewCluster};
-use self::processes::ProcessState;
 use crate::failure::{Failure, device, print, usage};
+use crate::status::{self, Links, ProcessState, StatusArguments};
 
 /// Timeout of an election.
 const ELECTION_TIMEOUT: Duration = Duration::from_secs(30);
@@ -67,12 +65,9 @@ pub(crate) const DEFAULT_DIR: &str = "namiki-cluster";
 pub(crate) enum LocalCommand {
     /// Start the cluster in the folder, or a new one, and wait until it has a leader
     Start(StartArguments),
-    /// Show each node: role, term, log positions, lag, commands per second
-    Status {
-        /// Refresh every second until Ctrl-C
-        #[arg(long)]
-        watch: bool,
-    },
+    /// Show each node: role, version, term, log positions, lag, commands per second. Also for a
+    /// cluster on several machines. The exit status tells whether the cluster is healthy
+    Status(StatusArguments),
     /// Kill a node at once (SIGKILL), as a power failure would
     Kill(NodeArgument),
     /// Pause a node (SIGSTOP): its process exists, but does not answer
@@ -154,6 +149,9 @@ pub(crate) struct StartArguments {
     /// Encrypt and authenticate connections, with certificates that are created in the folder
     #[arg(long)]
     tls: bool,
+    /// Let each node serve /metrics and /healthz on 127.0.0.1, at its port for nodes plus 150
+    #[arg(long)]
+    metrics: bool,
     /// The first port to try
     #[arg(long, default_value_t = 7401)]
     port: u16,
@@ -188,8 +186,7 @@ pub(crate) fn run(command: &LocalCommand, dir: &Path) -> Result<(), Failure> {
     let open = || LocalCluster::open(&dir);
     match command {
         LocalCommand::Start(start_arguments) => start(&dir, start_arguments),
-        LocalCommand::Status { watch: false } => status::print_once(&open()?),
-        LocalCommand::Status { watch: true } => status::watch(&open()?),
+        LocalCommand::Status(arguments) => status::run(arguments, open),
         LocalCommand::Kill(node) => kill(&open()?, &node.node),
         LocalCommand::Pause(node) => signal(&open()?, &node.node, Signal::STOP, "paused"),
         LocalCommand::Resume(node) => resume(&open()?, &node.node),
@@ -232,6 +229,7 @@ fn create(dir: &Path, arguments: &StartArguments) -> Result<LocalCluster, Failur
         nodes: arguments.nodes.unwrap_or(3),
         cities: arguments.wan.is_some_and(|wan| wan != Wan::None),
         tls: arguments.tls,
+        metrics: arguments.metrics,
         port: arguments.port,
         adjust: &|config| {
             config.delay_in_handler = arguments.wan == Some(Wan::JapanInHandler);
@@ -284,6 +282,11 @@ fn check_same(cluster: &LocalCluster, arguments: &StartArguments) -> Result<(), 
             ("certificates", "tls"),
             arguments.tls.then(|| made(true)),
             made(config.tls.is_some()),
+        ),
+        (
+            ("ports for metrics", "metrics"),
+            arguments.metrics.then(|| made(true)),
+            made(config.metrics_listen.is_some()),
         ),
         (
             ("group size", "group-size"),
@@ -441,7 +444,7 @@ fn cut(cluster: &LocalCluster, text: &str) -> Result<(), Failure> {
 
 fn heal(cluster: &LocalCluster, text: Option<&str>) -> Result<(), Failure> {
     let Some(text) = text else {
-        cluster.set_cuts(&Cuts::new())?;
+        cluster.set_cuts(&Links::new())?;
         return print("all links are whole\n");
     };
     let (one, other) = link_of(cluster, text)?;

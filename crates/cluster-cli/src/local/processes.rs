@@ -14,30 +14,13 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::layout::{LocalNode, read, write};
 use crate::failure::{Failure, device};
+use crate::status::ProcessState;
 
 const INTERVAL: Duration = Duration::from_millis(10);
 /// Time for which a starting process may have no command line.
 const EXEC_TIMEOUT: Duration = Duration::from_secs(1);
 /// Bytes at the end of a log that are searched for a reason.
 const LOG_TAIL_BYTES: u64 = 4096;
-
-/// State of a node's process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ProcessState {
-    Down,
-    Running(u32),
-    /// Stopped by a signal.
-    Paused(u32),
-}
-
-impl ProcessState {
-    pub(super) fn pid(self) -> Option<u32> {
-        match self {
-            Self::Down => None,
-            Self::Running(pid) | Self::Paused(pid) => Some(pid),
-        }
-    }
-}
 
 impl LocalNode {
     /// The state of its process.

@@ -17,10 +17,10 @@ use namiki_terminal::interrupt;
 use namiki_terminal::number_format::grouped;
 
 use super::layout::{LocalCluster, LocalNode};
-use super::processes::ProcessState;
 use super::start_node;
 use crate::failure::{Failure, device, print};
 use crate::node::{Members, init, options_of, read_config};
+use crate::status::ProcessState;
 
 /// Interval between two status requests to a node that catches up.
 const INTERVAL: Duration = Duration::from_millis(100);

@@ -57,6 +57,10 @@ pub(crate) struct NodeArguments {
     /// The node's configuration, a file in TOML
     #[arg(long, global = true, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// Serve /metrics (Prometheus) and /healthz at this address, such as 127.0.0.1:7600, instead
+    /// of `metrics_listen` in the configuration
+    #[arg(long, value_name = "ADDRESS")]
+    metrics: Option<String>,
     /// Leave the terminal that the node was started from
     #[arg(long, hide = true)]
     detach: bool,
@@ -86,7 +90,16 @@ pub(crate) fn run(arguments: &NodeArguments) -> Result<(), Failure> {
             "--config is missing: it names the node's configuration; namiki node --help shows an example",
         ));
     };
-    let config = read_config(path)?;
+    let mut config = read_config(path)?;
+    if let Some(address) = &arguments.metrics {
+        if arguments.command.is_some() {
+            return Err(usage(
+                "--metrics belongs to a node that runs: namiki node --config FILE --metrics ADDRESS",
+            ));
+        }
+        let set = config.set_metrics_listen(address.clone());
+        set.map_err(|error| usage(format!("--metrics: {error}")))?;
+    }
     match arguments.command {
         Some(NodeCommand::Init { replacement, first }) => {
             if replacement {
@@ -186,7 +199,8 @@ fn serve(config: &NodeConfig, detach: bool) -> Result<(), Failure> {
     let server = Server::start(config, disk, logger.clone());
     let server = server.map_err(|error| Failure::Server(Box::new(error)))?;
     slog::info!(logger, "the node runs"; "node" => %server.node(),
-        "for_nodes" => &config.peer_listen, "for_clients" => &config.client_listen);
+        "for_nodes" => &config.peer_listen, "for_clients" => &config.client_listen,
+        "for_scrapers" => config.metrics_listen.as_deref().unwrap_or("none"));
     let mut looked = Instant::now();
     while !interrupt::asked().load(Ordering::Relaxed) {
         if let Some(why) = server.failure() {

@@ -15,6 +15,8 @@ pub(super) struct File {
     pub(super) peer_listen: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) client_listen: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) metrics_listen: Option<String>,
     #[serde(default = "defaults::workers")]
     pub(super) workers: u16,
     #[serde(default = "defaults::group_size")]
@@ -29,6 +31,12 @@ pub(super) struct File {
     pub(super) heartbeat_ms: u64,
     #[serde(default = "defaults::log_bytes_max")]
     pub(super) log_bytes_max: u64,
+    #[serde(default = "defaults::payload_cache_bytes")]
+    pub(super) payload_cache_bytes: u64,
+    #[serde(default = "defaults::sessions_max")]
+    pub(super) sessions_max: u32,
+    #[serde(default = "defaults::client_sessions_max")]
+    pub(super) client_sessions_max: u32,
     #[serde(default)]
     pub(super) emulate_cities: bool,
     #[serde(default)]
@@ -81,5 +89,14 @@ pub(super) mod defaults {
     }
     pub(in crate::config) const fn log_bytes_max() -> u64 {
         64 << 30
+    }
+    pub(in crate::config) const fn payload_cache_bytes() -> u64 {
+        256 << 20
+    }
+    pub(in crate::config) const fn sessions_max() -> u32 {
+        100_000
+    }
+    pub(in crate::config) const fn client_sessions_max() -> u32 {
+        10_000
     }
 }

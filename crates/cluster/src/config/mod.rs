@@ -38,6 +38,7 @@ use std::time::Duration;
 pub use error::ConfigError;
 use file::{File, FileMember, FileTls, defaults};
 use namiki_client::TlsOptions;
+use validate::check_address;
 
 use crate::network::NodeId;
 use crate::transport::{City, Limits, PeerSettings, Timing, TransportSettings};
@@ -58,6 +59,8 @@ pub struct NodeConfig {
     pub peer_listen: String,
     /// Listen address for clients. Default: its `client` address.
     pub client_listen: String,
+    /// Listen address for scrapers of `/metrics` and `/healthz`. Default: none.
+    pub metrics_listen: Option<String>,
     /// All nodes, this one included, in ascending order.
     pub members: Vec<Member>,
     /// Workers, each with a log and a lane; the same on all nodes. Default 2.
@@ -76,6 +79,14 @@ pub struct NodeConfig {
     pub heartbeat: Duration,
     /// The directory takes no more commands beyond this size, since nothing is truncated yet. Default 64 GiB.
     pub log_bytes_max: u64,
+    /// Memory of the newest payloads, for the applier and for nodes that fetch missing ones. Default
+    /// 256 MiB.
+    pub payload_cache_bytes: u64,
+    /// Sessions of all clients, if this node leads; one more is refused. Default 100,000.
+    pub sessions_max: u32,
+    /// Sessions of one client (a certificate, or an address without certificates), if this node
+    /// leads. Default 10,000.
+    pub client_sessions_max: u32,
     /// Whether delays between the members' cities are emulated. Default no.
     pub emulate_cities: bool,
     /// Whether delays are emulated in the receiver instead of on the links: each payload of a
@@ -123,6 +134,7 @@ impl NodeConfig {
             directory,
             peer_listen,
             client_listen,
+            metrics_listen: None,
             members,
             workers: defaults::workers(),
             group_size: defaults::group_size(),
@@ -131,6 +143,9 @@ impl NodeConfig {
             election_timeout: Duration::from_millis(defaults::election_timeout_ms()),
             heartbeat: Duration::from_millis(defaults::heartbeat_ms()),
             log_bytes_max: defaults::log_bytes_max(),
+            payload_cache_bytes: defaults::payload_cache_bytes(),
+            sessions_max: defaults::sessions_max(),
+            client_sessions_max: defaults::client_sessions_max(),
             emulate_cities: false,
             delay_in_handler: false,
             allow_cuts: false,
@@ -162,6 +177,16 @@ impl NodeConfig {
             }
         }
         Ok(config)
+    }
+
+    /// Sets the address for scrapers.
+    ///
+    /// # Errors
+    /// [`ConfigError::Value`] if it is none.
+    pub fn set_metrics_listen(&mut self, address: String) -> Result<(), ConfigError> {
+        check_address("metrics_listen", &address)?;
+        self.metrics_listen = Some(address);
+        Ok(())
     }
 
     /// Reads the text of a file.
@@ -205,6 +230,7 @@ impl NodeConfig {
             directory: self.directory.clone(),
             peer_listen: own.and_then(|own| unlike(&self.peer_listen, &own.peer)),
             client_listen: own.and_then(|own| unlike(&self.client_listen, &own.client)),
+            metrics_listen: self.metrics_listen.clone(),
             workers: self.workers,
             group_size: self.group_size,
             groups_in_flight: self.groups_in_flight,
@@ -212,6 +238,9 @@ impl NodeConfig {
             election_timeout_ms: millis(self.election_timeout),
             heartbeat_ms: millis(self.heartbeat),
             log_bytes_max: self.log_bytes_max,
+            payload_cache_bytes: self.payload_cache_bytes,
+            sessions_max: self.sessions_max,
+            client_sessions_max: self.client_sessions_max,
             emulate_cities: self.emulate_cities,
             delay_in_handler: self.delay_in_handler,
             allow_cuts: self.allow_cuts,

@@ -37,6 +37,7 @@ impl NodeConfig {
             directory: file.directory,
             peer_listen: file.peer_listen.unwrap_or(peer),
             client_listen: file.client_listen.unwrap_or(client),
+            metrics_listen: file.metrics_listen,
             members,
             workers: file.workers,
             group_size: file.group_size,
@@ -45,6 +46,9 @@ impl NodeConfig {
             election_timeout: Duration::from_millis(file.election_timeout_ms),
             heartbeat: Duration::from_millis(file.heartbeat_ms),
             log_bytes_max: file.log_bytes_max,
+            payload_cache_bytes: file.payload_cache_bytes,
+            sessions_max: file.sessions_max,
+            client_sessions_max: file.client_sessions_max,
             emulate_cities: file.emulate_cities,
             delay_in_handler: file.delay_in_handler,
             allow_cuts: file.allow_cuts,
@@ -64,6 +68,9 @@ impl NodeConfig {
         }
         check_address("peer_listen", &self.peer_listen)?;
         check_address("client_listen", &self.client_listen)?;
+        if let Some(address) = &self.metrics_listen {
+            check_address("metrics_listen", address)?;
+        }
         if !(1..=WORKERS_MAX).contains(&self.workers) {
             let why = format!("a node cannot have {} workers", self.workers);
             return Err(wrong(
@@ -106,6 +113,15 @@ impl NodeConfig {
         if self.log_bytes_max < 1 << 20 {
             let why = "a log needs more than a megabyte";
             return Err(wrong("log_bytes_max", why, "bytes, such as 68719476736"));
+        }
+        for (key, sessions) in [
+            ("sessions_max", self.sessions_max),
+            ("client_sessions_max", self.client_sessions_max),
+        ] {
+            if sessions == 0 {
+                let why = "no client could open a session";
+                return Err(wrong(key, why, "a number of sessions, such as 10000"));
+            }
         }
         if self.emulate_cities
             && let Some(member) = self.members.iter().find(|member| member.city.is_none())
@@ -174,7 +190,7 @@ fn check_members(members: &[Member]) -> Result<(), ConfigError> {
     Ok(())
 }
 
-fn check_address(key: &str, address: &str) -> Result<(), ConfigError> {
+pub(super) fn check_address(key: &str, address: &str) -> Result<(), ConfigError> {
     let remedy = "a name or a number and a port, such as 10.0.0.1:7400";
     match address.rsplit_once(':') {
         Some((host, port)) if !host.is_empty() && port.parse::<u16>().is_ok() => Ok(()),

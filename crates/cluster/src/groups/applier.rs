@@ -9,10 +9,12 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use bytes::Bytes;
 use namiki::TableId;
-use namiki_client::protocol::Response;
+use namiki::replica::ReplicaError;
+use namiki_client::protocol::{Response, ScanRange, TableEntry};
 use namiki_platform::Stamp;
 
 use crate::control::Control;
@@ -21,15 +23,19 @@ use crate::events::{ApplierEvent, WorkerEvent};
 use crate::failure::NodeFailure;
 use crate::fault_injection::Fault;
 use crate::membership::MembershipChange;
-use crate::office::ReadRequest;
+use crate::metrics::Count;
+use crate::network::ConnectionId;
+use crate::office::{ReadRequest, Wanted};
 use crate::payload::Payload;
 use crate::raft::RaftEvent;
+use crate::scans::{READ_BYTES_MAX, SCANS_MAX, Scan};
 use crate::shared::Shared;
 use crate::status::status;
 use crate::storage::ReadAhead;
 
-/// Byte limit of the values of one read; the value that crosses it is still returned.
-const READ_BYTES_MAX: usize = 8 << 20;
+
+/// Most deleted keys that leave the indexes after one entry: more than an entry deletes.
+const REMOVED_MAX: usize = 64 << 10;
 
 /// Applies entries.
 pub(crate) struct Applier {
@@ -39,7 +45,8 @@ pub(crate) struct Applier {
     elected: Option<u64>,
     /// Reads that wait for an entry.
     reads: VecDeque<(u64, Vec<ReadRequest>)>,
-    next_table: u32,
+    /// When the entries that are being applied became known to be committed.
+    committed_at: Instant,
     ahead: ReadAhead,
 }
 
@@ -50,7 +57,7 @@ impl Applier {
             applied: 0,
             elected: None,
             reads: VecDeque::new(),
-            next_table: 1,
+            committed_at: Instant::now(),
             ahead: ReadAhead::default(),
         }
     }
@@ -61,7 +68,8 @@ impl Applier {
     /// [`NodeFailure`]: the log contradicts itself or cannot be read, so the node has to stop.
     pub(crate) fn handle(&mut self, event: ApplierEvent) -> Result<(), NodeFailure> {
         match event {
-            ApplierEvent::Committed(entries) => {
+            ApplierEvent::Committed(entries, at) => {
+                self.committed_at = at;
                 for entry in &entries {
                     self.apply(entry)?;
                 }
@@ -85,12 +93,15 @@ impl Applier {
                 let mut status = status(&self.shared, &office);
                 drop(office);
                 status.applied_lsn = self.applied;
-                let tables = self.shared.replica.state_hash();
+                let view = (self.shared.replica.view())
+                    .map_err(|error| NodeFailure::database("opening a view", error))?;
                 let sessions = self.shared.sessions.lock().state_hash();
-                status.state_hash = Some(tables.wrapping_add(sessions));
-                self.shared.is_hashing.store(false, Ordering::Release);
-                let answer = Response::Status(Box::new(status));
-                self.shared.network.reply(connection, answer);
+                self.shared.scans.put(Scan::StateHash {
+                    connection,
+                    status: Box::new(status),
+                    view,
+                    sessions,
+                });
             }
         }
         self.answer_reads();
@@ -111,6 +122,11 @@ impl Applier {
             EntryBody::Membership(bytes) if MembershipChange::decode(bytes).is_some() => {}
             EntryBody::Membership(_) => return Err(NodeFailure::unknown_entry(entry.index)),
         }
+        if !matches!(entry.body, EntryBody::Group(_)) {
+            let passed = self.shared.replica.pass(Stamp(entry.index));
+            passed.map_err(|error| NodeFailure::not_applied(entry.index, error))?;
+        }
+        self.shared.replica.take_out_removed(REMOVED_MAX);
         self.applied = entry.index;
         self.shared.applied.store(entry.index, Ordering::Release);
         if entry.body == EntryBody::Empty && self.elected == Some(entry.term) {
@@ -152,6 +168,7 @@ impl Applier {
             }));
         }
         for (connection, answer) in answers {
+            self.shared.metrics.note_answer(&answer);
             self.shared.network.reply(connection, answer);
         }
     }
@@ -190,11 +207,16 @@ impl Applier {
         for members in &sealed.members {
             self.shared.complete(members);
         }
+        let groups = &self.shared.metrics.groups;
+        let committed = self.committed_at;
+        (groups.committed).note(committed.saturating_duration_since(sealed.sealed_at));
+        groups.answered.note(sealed.sealed_at.elapsed());
         Ok(())
     }
 
     fn note_commands(&self, commands: u64) {
         (self.shared.commands_applied).fetch_add(commands, Ordering::Relaxed);
+        self.shared.metrics.increment(Count::GroupsApplied);
     }
 
     /// Reads the bytes of a payload that another leader has sealed.
@@ -217,8 +239,25 @@ impl Applier {
         let answer = match &control {
             Control::OpenSession { nonce } => Response::SessionOpened {
                 nonce: *nonce,
-                session: self.shared.sessions.lock().open(index, *nonce),
+                session: self.shared.sessions.lock().open_evicting(index, *nonce),
             },
+            Control::OpenClientSession {
+                nonce,
+                client,
+                limits,
+            } => {
+                let mut sessions = self.shared.sessions.lock();
+                match sessions.open(index, *nonce, client, *limits) {
+                    Ok(session) => Response::SessionOpened {
+                        nonce: *nonce,
+                        session,
+                    },
+                    Err(limit) => Response::SessionsFull {
+                        nonce: *nonce,
+                        limit,
+                    },
+                }
+            }
             Control::CloseSession { session } => {
                 self.shared.sessions.lock().close(*session);
                 Response::SessionClosed { session: *session }
@@ -227,28 +266,31 @@ impl Applier {
                 name,
                 eight_byte_keys,
             } => {
-                let known = self.shared.replica.table_id(name);
-                let table = match known {
-                    Some(table) => table,
-                    None => {
-                        let table = TableId(self.next_table);
-                        (self
-                            .shared
-                            .replica
-                            .create_table(table, name, *eight_byte_keys))
-                        .map_err(|error| NodeFailure::not_created(index, error))?;
-                        self.next_table += 1;
-                        table
-                    }
+                let replica = &self.shared.replica;
+                let created = match replica.table_id(name) {
+                    Some(known) => Ok(known),
+                    None => replica.create_table(name, *eight_byte_keys),
                 };
-                Response::Table {
-                    name: name.clone(),
-                    table: table.0,
+                match created {
+                    Ok(table) => Response::Table {
+                        name: name.clone(),
+                        table: table.0,
+                    },
+                    // Every node refuses it.
+                    Err(error @ ReplicaError::TableName { .. }) => Response::Refused {
+                        request: 0,
+                        reason: error.to_string(),
+                    },
+                    Err(error) => return Err(NodeFailure::not_created(index, error)),
                 }
             }
+            Control::DropTable { table } => Response::TableDropped {
+                table: *table,
+                existed: self.shared.replica.drop_table(TableId(*table)),
+            },
         };
-        let waiting = self.shared.office.lock().control.remove(&control);
-        for connection in waiting.into_iter().flatten() {
+        let waiting = self.shared.office.lock().take_waiting(&control);
+        for connection in waiting {
             self.shared.network.reply(connection, answer.clone());
         }
         Ok(())
@@ -260,20 +302,59 @@ impl Applier {
             && let Some((_, requests)) = self.reads.pop_front()
         {
             for read in requests {
-                let answer = self.read(&read);
-                self.shared.network.reply(read.connection, answer);
+                let answer = match read.wanted {
+                    Wanted::Keys(keys) => Some(self.read(read.request, &keys)),
+                    Wanted::Tables => Some(self.tables(read.request)),
+                    Wanted::Scan(range) => self.scan(read.connection, read.request, range),
+                };
+                if let Some(answer) = answer {
+                    self.shared.network.reply(read.connection, answer);
+                }
             }
         }
     }
 
-    fn read(&self, read: &ReadRequest) -> Response {
-        let mut values = Vec::with_capacity(read.keys.len());
+    fn tables(&self, request: u64) -> Response {
+        let tables = self.shared.replica.tables().into_iter();
+        let tables = tables.map(|info| TableEntry {
+            table: info.id.0,
+            name: info.name,
+            eight_byte_keys: info.fixed_keys,
+        });
+        Response::Tables {
+            request,
+            tables: tables.collect(),
+            lsn: self.applied,
+        }
+    }
+
+    /// Has a range read in a view of this moment.
+    fn scan(&self, connection: ConnectionId, request: u64, range: ScanRange) -> Option<Response> {
+        let view = match self.shared.replica.view() {
+            Ok(view) => view,
+            Err(error) => {
+                let reason = error.to_string();
+                return Some(Response::Refused { request, reason });
+            }
+        };
+        let scan = Scan::Rows {
+            connection,
+            request,
+            range,
+            view,
+        };
+        let is_taken = self.shared.scans.put_within(scan, 1, SCANS_MAX);
+        (!is_taken).then_some(Response::Busy { request })
+    }
+
+    fn read(&self, request: u64, keys: &[(u32, Vec<u8>)]) -> Response {
+        let mut values = Vec::with_capacity(keys.len());
         let mut value = Vec::new();
         let mut bytes = 0;
-        for (table, key) in &read.keys {
+        for (table, key) in keys {
             if bytes > READ_BYTES_MAX {
                 return Response::Refused {
-                    request: read.request,
+                    request,
                     reason: "the values together are too long: read fewer keys at once".to_owned(),
                 };
             }
@@ -284,14 +365,14 @@ impl Applier {
                 }
                 Err(error) => {
                     return Response::Refused {
-                        request: read.request,
+                        request,
                         reason: error.to_string(),
                     };
                 }
             }
         }
         Response::Rows {
-            request: read.request,
+            request,
             values,
             lsn: self.applied,
         }

@@ -13,7 +13,7 @@ use crate::entry::PayloadRef;
 use crate::events::RaftWrite;
 use crate::failure::NodeFailure;
 use crate::raft::RaftEvent;
-use crate::shared::Shared;
+use crate::shared::{Shared, unwritten_memory};
 
 /// Writes Raft's records.
 ///
@@ -32,7 +32,8 @@ pub(crate) fn write_records(
     let Some(last) = last else {
         return Ok(());
     };
-    (shared.store.flush_raft())
+    (shared.metrics.raft_flushes())
+        .time(|| shared.store.flush_raft())
         .map_err(|error| NodeFailure::storage("writing records of Raft", error))?;
     shared.raft.put(RaftEvent::BatchDurable(last));
     Ok(())
@@ -54,14 +55,16 @@ pub(crate) fn write_payloads(
             .store
             .append_payload(&payload, &bytes)
             .map_err(failed)?;
-        let written = bytes.len() as u64;
+        let written = unwritten_memory(&bytes);
         shared.unwritten_bytes.fetch_sub(written, Ordering::Relaxed);
         durable.push(payload);
     }
     if durable.is_empty() {
         return Ok(());
     }
-    shared.store.flush_payloads(worker).map_err(failed)?;
+    let flushes = shared.metrics.payload_flushes(worker);
+    let flushed = flushes.time(|| shared.store.flush_payloads(worker));
+    flushed.map_err(failed)?;
     shared.raft.put(RaftEvent::PayloadsDurable(durable));
     Ok(())
 }

@@ -3,6 +3,7 @@
 //! | file | step |
 //! |---|---|
 //! | `producer.rs` | takes a client's group (TxGrp), and gives its commands to the workers |
+//! | `backlog.rs` | lets sessions take turns |
 //! | `worker.rs`, `execute.rs` | locks, executes, and fills a group of its own (LogGrp) |
 //! | `log_writer.rs` | makes that group's payload, and Raft's records, durable |
 //! | `applier.rs` | installs the changes of committed groups and answers |
@@ -10,6 +11,7 @@
 //! Paper: raft-pwal §3.1, §3.2
 
 pub(crate) mod applier;
+mod backlog;
 pub(crate) mod execute;
 pub(crate) mod log_writer;
 pub(crate) mod producer;

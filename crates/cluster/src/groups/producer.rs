@@ -6,20 +6,20 @@
 //! Paper: raft-pwal §3.1
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use namiki_client::protocol::{Command, NodeStatus, Request, Response, SessionId};
 use namiki_platform::hash::hash_of;
 
-use crate::command_size::command_bytes;
-use crate::control::Control;
+use crate::command_size::{command_bytes, memory_of_commands, memory_of_keys};
+use crate::control::{Control, SessionLimits};
 use crate::entry::EntryBody;
 use crate::events::{ApplierEvent, WorkerEvent};
 use crate::fault_injection::Fault;
-use crate::group_in_flight::GroupInFlight;
-use crate::network::{ConnectionId, NodeId};
-use crate::office::ReadRequest;
-use crate::raft::RaftEvent;
+use crate::group_in_flight::{GroupInFlight, WAITING_MAX};
+use crate::metrics::{Count, LOG_FULL};
+use crate::network::{ClientName, ConnectionId, NodeId};
+use crate::office::{InFlight, ReadRequest, WaitingReads, Wanted};
+use crate::raft::{RAFT_BYTES_MAX, RAFT_MESSAGE_BYTES, RaftEvent};
 use crate::session::KnownGroup;
 use crate::shared::Shared;
 use crate::status::status;
@@ -32,16 +32,27 @@ const REPLACEMENTS_MAX: usize = 64;
 pub struct RequestLimits {
     /// Commands of one client's group.
     pub group_commands: usize,
-    /// Commands under way.
+    /// Commands under way. A connection may have as many as are left, as with the next limits.
     pub commands: usize,
-    /// Bytes of commands under way.
+    /// Bytes in memory of commands under way.
     pub bytes: usize,
     /// Waiting read requests.
     pub reads: usize,
+    /// Keys of all waiting read requests.
+    pub waiting_keys: usize,
+    /// Bytes in memory of these keys.
+    pub waiting_key_bytes: usize,
     /// Keys of one read request.
     pub read_keys: usize,
+    /// Waiting requests for sessions and tables.
+    pub control: usize,
     /// Groups of a session with outcomes that its client has not acknowledged.
     pub unacknowledged_groups: usize,
+    /// Outcomes of all sessions that are kept since their clients have not acknowledged them, each
+    /// of a byte. A session may have as many as are left.
+    pub outcomes: usize,
+    /// Numbers of sessions.
+    pub sessions: SessionLimits,
     /// Bytes of the keys and values of one command.
     pub command_bytes: usize,
 }
@@ -53,8 +64,13 @@ impl Default for RequestLimits {
             commands: 2_000_000,
             bytes: 256 << 20,
             reads: 10_000,
+            waiting_keys: 1_000_000,
+            waiting_key_bytes: 128 << 20,
             read_keys: 100_000,
+            control: 10_000,
             unacknowledged_groups: 1024,
+            outcomes: 256 << 20,
+            sessions: SessionLimits::default(),
             command_bytes: 1 << 20,
         }
     }
@@ -72,7 +88,7 @@ impl Producer {
     }
 
     /// Handles a request. It is answered now, or later by the applier.
-    pub(crate) fn take(&self, from: ConnectionId, request: Request) {
+    pub(crate) fn take(&self, from: ConnectionId, client: &ClientName, request: Request) {
         let answer = match request {
             Request::Hello { .. } => refused(0, "the connection has been opened already"),
             Request::Submit {
@@ -81,15 +97,33 @@ impl Producer {
                 acknowledged_through,
                 commands,
             } => self.submit(from, session, group, acknowledged_through, commands),
-            Request::Read { request, keys } => self.read(ReadRequest {
+            Request::Read { request, keys } => {
+                let bytes = memory_of_keys(&keys);
+                self.read(ReadRequest {
+                    connection: from,
+                    request,
+                    wanted: Wanted::Keys(keys),
+                    bytes,
+                })
+            }
+            Request::Tables { request } => self.read(ReadRequest {
                 connection: from,
                 request,
-                keys,
+                wanted: Wanted::Tables,
+                bytes: 0,
             }),
-            Request::OpenSession { nonce } => self.control(from, Control::OpenSession { nonce }),
-            Request::CloseSession { session } => {
-                self.control(from, Control::CloseSession { session })
+            Request::Scan { request, range } => {
+                let until = range.until.as_ref().map_or(0, Vec::len);
+                self.read(ReadRequest {
+                    connection: from,
+                    request,
+                    bytes: range.from.len() + until,
+                    wanted: Wanted::Scan(range),
+                })
             }
+            Request::DropTable { table } => self.control(from, Control::DropTable { table }),
+            Request::OpenSession { nonce } => self.open_session(from, client, nonce),
+            Request::CloseSession { session } => self.close_session(from, session),
             Request::CreateTable {
                 name,
                 eight_byte_keys,
@@ -103,16 +137,15 @@ impl Producer {
             Request::ReplaceNode { node, incarnation } => self.replace(from, node, incarnation),
             Request::CutLinks { .. } => refused(0, "links are cut by the transport"),
             Request::Status => Some(Response::Status(Box::new(self.status()))),
-            // It reads every row while commits wait: one at a time.
-            Request::StateHash if self.shared.is_hashing.swap(true, Ordering::AcqRel) => {
-                Some(Response::Busy { request: 0 })
-            }
-            Request::StateHash => {
+            // It reads every row while commits wait.
+            Request::StateHash if self.shared.hashes.begin() => {
                 self.shared.applier.put(ApplierEvent::StateHash(from));
                 None
             }
+            Request::StateHash => Some(Response::Busy { request: 0 }),
         };
         if let Some(answer) = answer {
+            self.shared.metrics.note_answer(&answer);
             self.shared.network.reply(from, answer);
         }
     }
@@ -125,16 +158,29 @@ impl Producer {
         acknowledged_through: u64,
         commands: Vec<Command>,
     ) -> Option<Response> {
+        // Everything that takes long for a long group is done without the lock.
+        if let Some(reason) = self.why_not(number, acknowledged_through, &commands) {
+            return match self.shared.office.lock().term {
+                None => self.not_leader(number),
+                Some(_) => refused(number, reason),
+            };
+        }
+        let count = commands.len();
+        let size = InFlight {
+            commands: count,
+            bytes: memory_of_commands(&commands),
+        };
+        let max = InFlight {
+            commands: self.limits.commands,
+            bytes: self.limits.bytes,
+        };
         let mut office = self.shared.office.lock();
         let Some(term) = office.term else {
             return self.not_leader(number);
         };
-        if let Some(reason) = self.why_not(number, acknowledged_through, &commands) {
-            return refused(number, reason);
-        }
         if let Some(group) = office.groups.get(&(session, number)) {
             // A repeated request joins the one in flight.
-            if group.commands.len() != commands.len() {
+            if group.commands.len() != count {
                 return refused(
                     number,
                     "the group was sent before with another number of commands",
@@ -146,16 +192,10 @@ impl Producer {
                 outcomes,
             });
         }
-        if self.shared.sessions.lock().unacknowledged(session) >= self.limits.unacknowledged_groups
-        {
-            return refused(
-                number,
-                "the results of too many groups are kept: acknowledge those that arrived",
-            );
-        }
+        let sessions = self.shared.sessions.lock();
         // The applier records outcomes before it removes a group from those in flight, so none is
         // missed here.
-        let known = match self.shared.sessions.lock().group(session, number) {
+        let known = match sessions.group(session, number) {
             None => return Some(Response::NoSuchSession { session }),
             Some(KnownGroup::Forgotten) => {
                 return refused(
@@ -168,32 +208,36 @@ impl Producer {
             }
             Some(KnownGroup::Outcomes(known)) => known,
         };
-        if !known.is_empty() && known.len() != commands.len() {
+        // A group that was sent before has its place.
+        if known.is_empty()
+            && (sessions.unacknowledged(session) >= self.limits.unacknowledged_groups
+                || !sessions.has_room_for_outcomes(session, count, self.limits.outcomes))
+        {
+            return refused(
+                number,
+                "the results of too many groups are kept: acknowledge those that arrived",
+            );
+        }
+        drop(sessions);
+        if !known.is_empty() && known.len() != count {
             return refused(
                 number,
                 "the group was sent before with another number of commands",
             );
         }
-        if office.commands + commands.len() > self.limits.commands {
+        if !office.has_room(from, size, max) {
             return Some(Response::Busy { request: number });
         }
         if !self.shared.store.has_room() {
-            return refused(
-                number,
-                "the log of the leader has reached its limit: raise `log_bytes_max`, or free space on its disk",
-            );
+            return refused(number, LOG_FULL);
         }
-        let bytes = commands.iter().map(command_bytes).sum::<usize>();
-        if office.bytes + bytes > self.limits.bytes {
-            return Some(Response::Busy { request: number });
-        }
-        let count = commands.len();
         let group = GroupInFlight::new(
             session,
             number,
             acknowledged_through,
             term,
             commands,
+            size.bytes,
             known,
             from,
         );
@@ -207,9 +251,7 @@ impl Producer {
             });
         }
         let group = Arc::new(group);
-        office.groups.insert((session, number), Arc::clone(&group));
-        office.commands += count;
-        office.bytes += bytes;
+        office.begin(&group);
         drop(office);
         self.spread(&group, missing);
         None
@@ -265,17 +307,23 @@ impl Producer {
         if office.term.is_none() {
             return self.not_leader(request.request);
         }
-        if request.keys.len() > self.limits.read_keys {
+        if request.wanted.keys() > self.limits.read_keys {
             return refused(
                 request.request,
                 "the request reads too many keys: send several",
             );
         }
-        if office.reads() >= self.limits.reads {
+        let max = WaitingReads {
+            requests: self.limits.reads,
+            keys: self.limits.waiting_keys,
+            bytes: self.limits.waiting_key_bytes,
+        };
+        if !office.has_room_for_read(&request, max) {
             return Some(Response::Busy {
                 request: request.request,
             });
         }
+        self.shared.metrics.increment(Count::Reads);
         if let Some(id) = office.read(request) {
             if self.shared.planted.has(Fault::ReadWithoutConfirmation) {
                 self.shared.applier.put(ApplierEvent::ReadReady(id, 0));
@@ -284,6 +332,46 @@ impl Producer {
             self.shared.raft.put(RaftEvent::ReadIndex(id));
         }
         None
+    }
+
+    /// The applier decides whether there is room, in the order of the log. If there is none already,
+    /// the request is refused without an entry, so refused ones do not fill the log.
+    fn open_session(
+        &self,
+        from: ConnectionId,
+        client: &ClientName,
+        nonce: u128,
+    ) -> Option<Response> {
+        let limits = self.limits.sessions;
+        if self.shared.office.lock().term.is_none() {
+            return self.not_leader(0);
+        }
+        let full = {
+            let sessions = self.shared.sessions.lock();
+            let is_new = !sessions.has_nonce(nonce);
+            let checked = sessions.check_limits(client, limits);
+            checked.err().filter(|_| is_new)
+        };
+        if let Some(limit) = full {
+            return Some(Response::SessionsFull { nonce, limit });
+        }
+        let control = Control::OpenClientSession {
+            nonce,
+            client: client.clone(),
+            limits,
+        };
+        self.control(from, control)
+    }
+
+    fn close_session(&self, from: ConnectionId, session: SessionId) -> Option<Response> {
+        if self.shared.office.lock().term.is_none() {
+            return self.not_leader(0);
+        }
+        // Numbers are never used again: a session that does not exist needs no entry.
+        if !self.shared.sessions.lock().has(session) {
+            return Some(Response::SessionClosed { session });
+        }
+        self.control(from, Control::CloseSession { session })
     }
 
     fn control(&self, from: ConnectionId, control: Control) -> Option<Response> {
@@ -297,9 +385,10 @@ impl Producer {
             }
             _ => {}
         }
-        if office.control.len() >= self.limits.reads {
+        if office.control_waiting >= self.limits.control {
             return Some(Response::Busy { request: 0 });
         }
+        office.control_waiting += 1;
         let body = EntryBody::Control(control.encode());
         let waiting = office.control.entry(control).or_default();
         waiting.push(from);
@@ -321,11 +410,18 @@ impl Producer {
         if office.replacements.len() >= REPLACEMENTS_MAX {
             return Some(Response::Busy { request: 0 });
         }
+        // Requests without end are bounded as messages of nodes are.
+        let event = RaftEvent::Replace(node);
+        if !(self.shared.raft).put_within(event, RAFT_MESSAGE_BYTES, RAFT_BYTES_MAX) {
+            return Some(Response::Busy { request: 0 });
+        }
         let waiting = office.replacements.entry(node).or_default();
         if !waiting.contains(&from) {
+            if waiting.len() >= WAITING_MAX {
+                waiting.remove(0);
+            }
             waiting.push(from);
         }
-        self.shared.raft.put(RaftEvent::Replace(node));
         None
     }
 
@@ -337,10 +433,10 @@ impl Producer {
         Some(Response::NotLeader { request, leader })
     }
 
-    /// A client is gone: nothing more is sent to it.
-    pub(crate) fn client_gone(&self, _: ConnectionId) {
-        // The network drops answers to it. Its commands continue: its next connection may ask for
-        // them.
+    /// A client is gone: nothing more is sent to it, and its reads are not executed. Its commands
+    /// continue: its next connection may ask for them.
+    pub(crate) fn client_gone(&self, connection: ConnectionId) {
+        self.shared.office.lock().forget_reads(connection);
     }
 
     fn status(&self) -> NodeStatus {

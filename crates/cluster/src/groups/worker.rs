@@ -5,6 +5,8 @@
 //! worker continues with other commands, so it never waits while it holds locks, and deadlocks are
 //! impossible. Parked commands come before new ones, in their order, so none starves.
 //!
+//! Sessions take turns (`backlog.rs`), so a session with many commands delays another by a few.
+//!
 //! A group is sealed when it is full, when its time is over, or when the worker is idle and none of
 //! its groups is in flight.
 //!
@@ -14,6 +16,7 @@ use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use bytes::Bytes;
 use namiki::TableId;
@@ -27,7 +30,9 @@ use crate::entry::{PayloadName, PayloadRef};
 use crate::events::WorkerEvent;
 use crate::fault_injection::Fault;
 use crate::group_in_flight::GroupInFlight;
+use crate::groups::backlog::Backlog;
 use crate::groups::execute::{Conflict, execute};
+use crate::metrics::Count;
 use crate::payload::PayloadBuilder;
 use crate::shared::Shared;
 use crate::uncommitted_groups::{Members, SealedGroup};
@@ -36,10 +41,14 @@ use crate::uncommitted_groups::{Members, SealedGroup};
 const OUTCOME_BYTES: usize = 6;
 /// Largest overhead of a section.
 const SECTION_BYTES: usize = 48;
+/// Room for the headers of a group's changes, so that its payload is seldom moved.
+const CHANGES_BYTES: usize = 256;
 /// Number of transfers that are looked up in one batch.
 const TRANSFERS_AHEAD: usize = 8;
 /// Time after which parked commands are retried at the latest, in nanoseconds.
 const RETRY_NS: u64 = 1_000_000;
+/// Number of a session's commands after which the next session has its turn.
+const SESSION_COMMANDS: usize = 256;
 /// Number of parked commands that may fail in a row before the rest is left for later.
 const PARKED_TRIES: usize = 32;
 
@@ -92,7 +101,7 @@ pub(crate) struct Worker {
     parked_keys: HashMap<u64, usize>,
     /// Time at which parked commands are retried without a notification.
     retry_at_ns: u64,
-    backlog: VecDeque<(Arc<GroupInFlight>, std::vec::IntoIter<u32>)>,
+    backlog: Backlog,
     builder: PayloadBuilder,
 }
 
@@ -108,7 +117,7 @@ impl Worker {
             parked: VecDeque::new(),
             parked_keys: HashMap::new(),
             retry_at_ns: u64::MAX,
-            backlog: VecDeque::new(),
+            backlog: Backlog::default(),
             builder: PayloadBuilder::default(),
         }
     }
@@ -135,7 +144,7 @@ impl Worker {
                     }
                 }
                 WorkerEvent::Commands(group, commands) if Some(group.term) == self.term => {
-                    self.backlog.push_back((group, commands.into_iter()));
+                    self.backlog.push(group, commands);
                 }
                 // Commands of another term were answered when that ended.
                 WorkerEvent::Commands(..) => {}
@@ -227,12 +236,15 @@ impl Worker {
 
     fn run_backlog(&mut self, now_ns: u64) {
         while self.has_room()
-            && let Some((group, mut commands)) = self.backlog.pop_front()
+            && let Some((group, mut commands)) = self.backlog.next()
         {
             let mut looked_up = 0;
-            while self.has_room()
+            let mut executed = 0;
+            while executed < SESSION_COMMANDS
+                && self.has_room()
                 && let Some(index) = commands.next()
             {
+                executed += 1;
                 if looked_up == 0 {
                     looked_up = TRANSFERS_AHEAD;
                     let ahead = commands.as_slice().iter().take(TRANSFERS_AHEAD - 1);
@@ -245,9 +257,8 @@ impl Worker {
                     self.park(&group, index);
                 }
             }
-            if commands.len() > 0 {
-                self.backlog.push_front((group, commands));
-            }
+            self.backlog
+                .put_back(group, commands, executed, SESSION_COMMANDS);
         }
     }
 
@@ -359,9 +370,12 @@ impl Worker {
                 &members.outcomes,
             );
         }
-        let mut payload = Vec::with_capacity(open.commands * 40 + 64);
+        let changes = open.transaction.bytes() + CHANGES_BYTES;
+        let mut payload = Vec::with_capacity(self.builder.bytes() + changes);
         self.builder.finish(&mut payload);
         open.transaction.encode_changes(&mut payload);
+        // It is kept in the cache: capacity that is not used would be kept, too.
+        payload.shrink_to_fit();
         let payload = Bytes::from(payload);
         self.sealed += 1;
         let by_node = self.shared.planted.has(Fault::NameByLocalNumber);
@@ -382,10 +396,12 @@ impl Worker {
             payload: payload.clone(),
             locks: open.transaction.seal(),
             members: open.members,
+            sealed_at: Instant::now(),
         };
         // Before its entry can be committed.
         let store = &self.shared.task_stores[usize::from(self.number)];
         if store.put(sealed) {
+            self.shared.metrics.increment(Count::GroupsSealed);
             self.shared.replicate(reference, payload);
         }
     }

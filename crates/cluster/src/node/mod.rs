@@ -10,7 +10,9 @@
 
 pub(crate) mod parts;
 
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -21,10 +23,13 @@ use crate::failure::NodeFailure;
 use crate::fault_injection::FaultInjection;
 use crate::groups::producer::RequestLimits;
 use crate::groups::worker::GroupOptions;
+use crate::monitor::Observer;
 use crate::network::{Inbox, Network, NodeId};
 use crate::raft::{RaftEvent, RaftOptions};
+use crate::scans::run_scans;
 use crate::shared::Shared;
 use crate::storage::{NodeStore, Recovered};
+use crate::transport::Connections;
 use parts::{NodeInbox, Parts};
 
 /// Options of a node.
@@ -165,6 +170,12 @@ impl Node {
             }
         })?;
         let shared = Arc::clone(&self.shared);
+        self.thread("scan", move || {
+            while let Some(scans) = shared.scans.take_all(None) {
+                run_scans(&shared, scans);
+            }
+        })?;
+        let shared = Arc::clone(&self.shared);
         self.thread("fetch", move || {
             while let Some(fetches) = shared.fetches.take_all(None) {
                 parts::run_fetches(&shared, fetches);
@@ -204,6 +215,22 @@ impl Node {
     #[must_use]
     pub fn leads(&self) -> bool {
         self.shared.office.lock().term.is_some()
+    }
+
+    /// An observer of the node, given its connections and its directory.
+    pub(crate) fn observer(
+        &self,
+        connections: Connections,
+        directory: PathBuf,
+        election_timeout: Duration,
+    ) -> Observer {
+        Observer {
+            shared: Arc::clone(&self.shared),
+            connections,
+            directory,
+            election_timeout,
+            is_stopping: AtomicBool::new(false),
+        }
     }
 
     /// Transfers leadership to another node, if this one leads. Call it some time before

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::time::Instant;
 
 use bytes::Bytes;
-use namiki::replica::Replica;
 use namiki_client::protocol::{Request, Response, Role};
 use parking_lot::Mutex;
 
@@ -17,18 +17,24 @@ use crate::groups::applier::Applier;
 use crate::groups::log_writer::{write_payloads, write_records};
 use crate::groups::producer::Producer;
 use crate::groups::worker::Worker;
+use crate::hash_pacing::HashPacing;
 use crate::mailbox::Mailbox;
 use crate::membership::Membership;
-use crate::network::{ConnectionId, Inbox, Network, NodeId, PeerMessage};
+use crate::metrics::{Count, Metrics};
+use crate::network::{ClientName, ConnectionId, Inbox, Network, NodeId, PeerMessage};
 use crate::office::Office;
 use crate::payload_cache::PayloadCache;
 use crate::raft::{
-    FETCH_MAX, RaftDriver, RaftEffect, RaftEvent, RaftView, ReplaceRefusal, RestoredRaft,
+    FETCH_MAX, RAFT_BYTES_MAX, RAFT_MESSAGE_BYTES, RaftDriver, RaftEffect, RaftEvent, RaftView,
+    ReplaceRefusal, RestoredRaft,
 };
 use crate::session::SessionTable;
 use crate::shared::Shared;
-use crate::storage::{NodeStore, ReadAhead, Recovered};
+use crate::storage::{NodeStore, ReadAhead, Recovered, StoreError};
 use crate::uncommitted_groups::TaskStore;
+
+/// Largest number of requested payloads that wait to be read.
+const FETCHES_MAX: usize = 64 * FETCH_MAX;
 
 /// All parts of one node.
 pub(crate) struct Parts {
@@ -52,13 +58,17 @@ impl Parts {
             term: recovered.term,
             vote: recovered.vote,
             commit: recovered.commit,
+            snapshot: recovered.snapshot.position,
+            members: recovered.snapshot.members,
             entries: recovered.entries,
             missing: recovered.missing,
         };
+        let replica = store.open_replica();
+        let replica = replica.map_err(|error| NodeFailure::database("opening its tables", error))?;
         let shared = Arc::new(Shared {
             node,
             membership: Mutex::new(Arc::new(Membership::new(&restored.voters))),
-            replica: Arc::new(Replica::new()),
+            replica: Arc::new(replica),
             sessions: Mutex::new(SessionTable::default()),
             office: Mutex::new(Office::default()),
             task_stores: (0..workers).map(|_| TaskStore::default()).collect(),
@@ -72,6 +82,7 @@ impl Parts {
             raft_writer: Mailbox::default(),
             payload_writers: (0..workers).map(|_| Mailbox::default()).collect(),
             fetches: Mailbox::default(),
+            scans: Mailbox::default(),
             view: Mutex::new(RaftView {
                 role: Role::Follower,
                 term: restored.term,
@@ -80,16 +91,20 @@ impl Parts {
                 persisted: 0,
                 committed: 0,
                 refused: 0,
+                missing: restored.missing.len() as u64,
                 matched: Vec::new(),
             }),
             applied: AtomicU64::new(0),
             unwritten_bytes: AtomicU64::new(0),
-            is_hashing: AtomicBool::new(false),
+            hashes: HashPacing::default(),
             commands_applied: AtomicU64::new(0),
+            metrics: Metrics::new(workers),
             planted: options.planted,
             logger: options.logger.clone(),
             failure: Mutex::new(None),
         });
+        // What was damaged while the node did not run.
+        (shared.metrics).add(Count::PayloadsDamaged, restored.missing.len() as u64);
         let raft = RaftDriver::new(&options.raft(node), restored, store)?;
         let worker = |number| Worker::new(number, Arc::clone(&shared), options.groups);
         let mut parts = Self {
@@ -116,17 +131,29 @@ pub(crate) fn run_raft(
     raft.handle(events);
     for effect in raft.take_effects() {
         match effect {
-            RaftEffect::Send(to, message) => shared.network.send(to, message),
+            RaftEffect::Send(to, message) => {
+                if let PeerMessage::FetchPayloads { payloads } = &message {
+                    (shared.metrics).add(Count::PayloadsFetched, payloads.len() as u64);
+                }
+                shared.network.send(to, message);
+            }
             RaftEffect::AppendRaft { batch, records } => {
                 shared.raft_writer.put(RaftWrite { batch, records });
             }
-            RaftEffect::Committed(entries) => shared.applier.put(ApplierEvent::Committed(entries)),
-            RaftEffect::Elected { term } => shared.applier.put(ApplierEvent::Elected(term)),
+            RaftEffect::Committed(entries) => {
+                (shared.applier).put(ApplierEvent::Committed(entries, Instant::now()));
+            }
+            RaftEffect::Elected { term } => {
+                shared.metrics.increment(Count::ElectionsWon);
+                shared.applier.put(ApplierEvent::Elected(term));
+            }
             RaftEffect::Deposed => shared.applier.put(ApplierEvent::Deposed),
             RaftEffect::ReadReady(id, index) => {
                 shared.applier.put(ApplierEvent::ReadReady(id, index));
             }
             RaftEffect::View(view) => shared.show(view),
+            // Nothing sends images yet.
+            RaftEffect::NeedsSnapshot(_) => {}
             RaftEffect::Members(membership) => shared.set_membership(membership),
             RaftEffect::MembersDurable(nodes) => {
                 for node in nodes {
@@ -191,11 +218,28 @@ pub(crate) fn run_fetches(
     for (from, payloads) in fetches {
         for payload in payloads {
             let cached = shared.cache.get(&payload);
-            // If it does not exist or cannot be read, another node may have it.
-            let read = || (shared.store.read_payload_ahead(payload.name, &mut ahead)).ok();
+            let read = || read_for_peer(shared, &payload, &mut ahead);
             let bytes = cached.or_else(read).filter(|it| payload.matches(it));
+            shared.metrics.increment(match bytes {
+                Some(_) => Count::PayloadsServed,
+                None => Count::PayloadsNotServed,
+            });
             let message = PeerMessage::FetchedPayload { payload, bytes };
             shared.network.send(from, message);
+        }
+    }
+}
+
+/// Reads a payload that another node asks for. If it does not exist or cannot be read, a third node
+/// may have it.
+fn read_for_peer(shared: &Shared, payload: &PayloadRef, ahead: &mut ReadAhead) -> Option<Bytes> {
+    match shared.store.read_payload_ahead(payload.name, ahead) {
+        // What is read ahead would be kept alive by a slice of it in the lane's queue.
+        Ok(bytes) => Some(Bytes::copy_from_slice(&bytes)),
+        Err(StoreError::NoSuchPayload { .. } | StoreError::NotDurable { .. }) => None,
+        Err(_) => {
+            shared.metrics.increment(Count::PayloadsDamaged);
+            None
         }
     }
 }
@@ -222,7 +266,12 @@ impl Inbox for NodeInbox {
     fn receive(&self, from: NodeId, message: PeerMessage) {
         let shared = &self.shared;
         match message {
-            PeerMessage::Raft(bytes) => shared.raft.put(RaftEvent::Message(from, bytes)),
+            PeerMessage::Raft(bytes) => {
+                let weight = bytes.len() + RAFT_MESSAGE_BYTES;
+                let message = RaftEvent::Message(from, bytes);
+                // A message that finds no room is lost, as on a broken connection.
+                shared.raft.put_within(message, weight, RAFT_BYTES_MAX);
+            }
             PeerMessage::Payload { payload, bytes }
             | PeerMessage::FetchedPayload {
                 payload,
@@ -241,7 +290,9 @@ impl Inbox for NodeInbox {
             PeerMessage::FetchedPayload { bytes: None, .. } => {}
             // No node asks for more at once.
             PeerMessage::FetchPayloads { payloads } if payloads.len() <= FETCH_MAX => {
-                shared.fetches.put((from, payloads));
+                let weight = payloads.len() + 1;
+                // What is not answered is requested again.
+                (shared.fetches).put_within((from, payloads), weight, FETCHES_MAX);
             }
             PeerMessage::FetchPayloads { .. } => {}
         }
@@ -253,8 +304,8 @@ impl Inbox for NodeInbox {
         self.shared.raft.put(RaftEvent::Unreachable(node));
     }
 
-    fn request(&self, from: ConnectionId, request: Request) {
-        self.producer.take(from, request);
+    fn request(&self, from: ConnectionId, client: &ClientName, request: Request) {
+        self.producer.take(from, client, request);
     }
 
     fn client_gone(&self, connection: ConnectionId) {

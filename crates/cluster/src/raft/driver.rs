@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use namiki_client::protocol::Role;
 use namiki_platform::seeded_random::Random;
 use raft::eraftpb::{ConfState, HardState, Message, MessageType};
@@ -19,8 +20,9 @@ use super::message_codec::{decode, encode};
 use super::persistence::Persistence;
 use crate::entry::{EntryBody, LogEntry, PayloadName, PayloadRef};
 use crate::fault_injection::{Fault, FaultInjection};
+use crate::membership::{Member, Membership};
 use crate::network::{NodeId, PeerMessage};
-use crate::storage::{NodeStore, RaftRecord};
+use crate::storage::{LogPosition, NodeStore, RaftRecord};
 
 /// Largest number of payloads in one fetch request.
 pub(crate) const FETCH_MAX: usize = 1024;
@@ -30,7 +32,7 @@ const FETCH_BYTES: usize = 4 << 20;
 const FETCH_TICKS: u32 = 2;
 
 /// Lag of committed entries to apply at which a node avoids leadership.
-pub(super) const LAG_MAX: u64 = 1000;
+pub(crate) const LAG_MAX: u64 = 1000;
 
 /// Options of a node's Raft.
 #[derive(Clone, Debug)]
@@ -61,9 +63,14 @@ pub(crate) struct RestoredRaft {
     pub(crate) term: u64,
     /// Its vote in that term; 0: none.
     pub(crate) vote: u64,
-    /// The last entry known to be committed.
+    /// The last entry known to be committed; the snapshot's or a later one.
     pub(crate) commit: u64,
-    /// The entries, from index 1.
+    /// The durable image that the tables start from; the log begins behind it.
+    pub(crate) snapshot: LogPosition,
+    /// The members at the snapshot, as [`Membership::encode`] has them. Empty: the voters that the
+    /// cluster began with.
+    pub(crate) members: Bytes,
+    /// The entries behind the snapshot.
     pub(crate) entries: Vec<LogEntry>,
     /// Payloads that were persisted and are damaged or gone: until they are restored, the node does
     /// not participate.
@@ -86,10 +93,11 @@ impl DurablePayloads for NodeStore {
 #[derive(Debug, thiserror::Error)]
 pub enum RaftError {
     /// Raft does not accept the recovered log.
-    #[error(
-        "Raft cannot start from the contents of the directory; restore it, or replace the node"
-    )]
+    #[error("Raft cannot start from the contents of the directory; replace the node")]
     Start(#[source] raft::Error),
+    /// The snapshot's members are not valid.
+    #[error("the members in the directory's last image are not valid: replace the node")]
+    Members,
 }
 
 /// The payloads that this node has.
@@ -157,6 +165,18 @@ pub(crate) struct RaftDriver {
     pub(super) planted: FaultInjection,
     /// With an injected fault: the last entry that was handed out.
     given_out: u64,
+    ticks: u64,
+    /// Nodes that need truncated entries, as long as this one leads.
+    told_behind: HashMap<NodeId, Behind>,
+}
+
+/// A node that needs truncated entries.
+#[derive(Default)]
+struct Behind {
+    /// Tick at which that was reported last.
+    tick: Option<u64>,
+    /// The entry behind the one from which on it was sent entries last; 0: none.
+    sent_from: u64,
 }
 
 impl fmt::Debug for RaftDriver {
@@ -172,7 +192,7 @@ impl RaftDriver {
     /// Starts from the recovered state.
     ///
     /// # Errors
-    /// [`RaftError::Start`].
+    /// [`RaftError`].
     pub(crate) fn new(
         options: &RaftOptions,
         restored: RestoredRaft,
@@ -181,15 +201,26 @@ impl RaftDriver {
         let mut hard_state = HardState::default();
         (hard_state.term, hard_state.vote) = (restored.term, restored.vote);
         hard_state.commit = restored.commit;
-        let voters = restored.voters.iter().map(|it| it.to_raft());
+        let at_snapshot = if restored.members.is_empty() {
+            Membership::new(&restored.voters)
+        } else {
+            Membership::decode(&restored.members).ok_or(RaftError::Members)?
+        };
+        let (voters, learners): (Vec<_>, Vec<_>) =
+            (at_snapshot.members().iter()).partition(|member| member.votes);
+        let raft_ids = |members: Vec<&Member>| members.iter().map(|it| it.node.to_raft()).collect();
         let membership = ConfState {
-            voters: voters.collect(),
+            voters: raft_ids(voters),
+            learners: raft_ids(learners),
             ..ConfState::default()
         };
-        let recorded_persisted = restored.entries.len() as u64;
-        let log = EntryLog::new(restored.entries, hard_state, membership);
+        let snapshot = restored.snapshot;
+        let planted = options.planted;
+        let log = EntryLog::new(snapshot, restored.entries, hard_state, membership, planted);
+        let recorded_persisted = log.last();
         let config = Config {
             id: options.node.to_raft(),
+            applied: snapshot.index,
             election_tick: options.election_ticks,
             max_election_tick: 4 * options.election_ticks,
             heartbeat_tick: options.heartbeat_ticks,
@@ -203,7 +234,7 @@ impl RaftDriver {
         };
         let logger = Logger::root(Discard, o!());
         let raft = RawNode::new(&config, log, &logger).map_err(RaftError::Start)?;
-        let members = Members::new(options.node, &restored.voters);
+        let members = Members::new(options.node, at_snapshot);
         let mut driver = Self {
             drawn_for: (raft.raft.term, raft.raft.state),
             raft,
@@ -238,7 +269,9 @@ impl RaftDriver {
             effects: Vec::new(),
             refused: 0,
             planted: options.planted,
-            given_out: 0,
+            given_out: snapshot.index,
+            told_behind: HashMap::new(),
+            ticks: 0,
         };
         driver.draw_timeout();
         driver.announce_members();
@@ -280,6 +313,7 @@ impl RaftDriver {
             }
             RaftEvent::Unreachable(node) => self.raft.report_unreachable(node.to_raft()),
             RaftEvent::HandOver => self.hand_over(),
+            RaftEvent::Truncated(index) => self.truncate(index),
             RaftEvent::Replace(node) => self.replace(node),
         }
     }
@@ -332,9 +366,41 @@ impl RaftDriver {
     #[cfg(any(test, feature = "simulation"))]
     pub(crate) fn entries(&self) -> Vec<LogEntry> {
         let log = self.raft.store();
-        (1..=log.last())
+        (log.first()..=log.last())
             .filter_map(|index| log.get(index))
             .collect()
+    }
+
+    /// Truncates the log in memory, through an entry that a durable image has.
+    fn truncate(&mut self, index: u64) {
+        // raft-rs reads those that it has not handed out.
+        let index = index.min(self.raft.raft.raft_log.applied);
+        self.raft.mut_store().truncate_through(index);
+    }
+
+    /// Reports the nodes that need entries which are truncated. raft-rs asks at every answer of such
+    /// a node, which is too often for a report.
+    ///
+    /// A node that has got an image says so by its commit index, in its answers to heartbeats. It is
+    /// sent what follows, once: a node that has lost that again needs an image nevertheless.
+    fn report_behind(&mut self) {
+        let first = self.raft.store().first();
+        for id in self.raft.store().take_behind() {
+            let node = NodeId::from_raft(id);
+            let told = self.told_behind.entry(node).or_default();
+            if let Some(progress) = self.raft.raft.mut_prs().get_mut(id)
+                && progress.committed_index + 1 >= first.max(told.sent_from)
+            {
+                told.sent_from = progress.committed_index + 2;
+                progress.next_idx = progress.committed_index + 1;
+                continue;
+            }
+            let is_due = |at| self.ticks - at >= self.election_ticks as u64;
+            if told.tick.is_none_or(is_due) {
+                told.tick = Some(self.ticks);
+                self.effects.push(RaftEffect::NeedsSnapshot(node));
+            }
+        }
     }
 
     /// Whether the node participates: nothing that it has acknowledged is missing.
@@ -343,6 +409,7 @@ impl RaftDriver {
     }
 
     fn tick(&mut self) {
+        self.ticks += 1;
         for body in std::mem::take(&mut self.postponed) {
             self.propose(body);
         }
@@ -456,8 +523,10 @@ impl RaftDriver {
         if self.raft.raft.state != StateRole::Leader || !is_of_term {
             return;
         }
+        // Behind those that are postponed: a worker's payloads are proposed in their order, so a
+        // truncation knows those without an entry.
         let data = encode_body(&body).to_vec();
-        if self.raft.propose(Vec::new(), data).is_err() {
+        if !self.postponed.is_empty() || self.raft.propose(Vec::new(), data).is_err() {
             self.postponed.push(body);
         }
     }
@@ -516,6 +585,7 @@ impl RaftDriver {
             self.send(messages);
         }
         self.draw_timeout();
+        self.report_behind();
         self.note_durable_members();
         self.show();
     }
@@ -641,6 +711,7 @@ impl RaftDriver {
         if leads == self.leads {
             return;
         }
+        self.told_behind.clear();
         if self.leads.is_some() {
             self.effects.push(RaftEffect::Deposed);
         }
@@ -714,6 +785,7 @@ impl RaftDriver {
             persisted: raft.raft_log.persisted,
             committed: raft.raft_log.committed,
             refused: self.refused,
+            missing: self.missing.len() as u64,
             matched,
         };
         if self.view.as_ref() != Some(&view) {

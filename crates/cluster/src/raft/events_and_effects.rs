@@ -15,6 +15,11 @@ use crate::storage::RaftRecord;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ReadId(pub(crate) u64);
 
+/// Byte limit of the messages and requests that wait to be handled.
+pub(crate) const RAFT_BYTES_MAX: usize = 64 << 20;
+/// Size of a short one when it waits.
+pub(crate) const RAFT_MESSAGE_BYTES: usize = 128;
+
 /// An event.
 #[derive(Clone, Debug)]
 pub(crate) enum RaftEvent {
@@ -38,6 +43,10 @@ pub(crate) enum RaftEvent {
     Unreachable(NodeId),
     /// Leadership should be transferred to another node.
     HandOver,
+    /// The log is truncated through this entry: a durable image has it. The entries leave memory;
+    /// those that are not handed out yet stay.
+    #[cfg_attr(not(test), expect(dead_code, reason = "for what writes images"))]
+    Truncated(u64),
     /// This node is to replace the one of its number. A leader answers by
     /// [`RaftEffect::MembersDurable`] or [`RaftEffect::NotReplaced`].
     Replace(NodeId),
@@ -75,6 +84,11 @@ pub(crate) enum RaftEffect {
     Members(Arc<Membership>),
     /// These members are durable: this node knows them after a restart, too.
     MembersDurable(Vec<NodeId>),
+    /// For a leader: this node needs entries that are truncated, so it needs an image. Repeated every
+    /// election timeout while that is so.
+    NeedsSnapshot(
+        #[cfg_attr(not(test), expect(dead_code, reason = "for what sends images"))] NodeId,
+    ),
     /// This node does not become a member, or not now.
     NotReplaced(NodeId, ReplaceRefusal),
 }
@@ -96,6 +110,9 @@ pub(crate) struct RaftView {
     pub(crate) committed: u64,
     /// Invalid messages that were refused.
     pub(crate) refused: u64,
+    /// Payloads that were persisted and are damaged or gone. Until they are restored, the node does
+    /// not participate.
+    pub(crate) missing: u64,
     /// For a leader: the last matching entry of each node's log.
     pub(crate) matched: Vec<(NodeId, u64)>,
 }

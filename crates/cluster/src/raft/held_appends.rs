@@ -17,12 +17,16 @@ use crate::entry::{EntryBody, PayloadName, PayloadRef};
 
 /// Largest number of held entries.
 const HELD_ENTRIES_MAX: usize = 100_000;
+/// Largest memory of held entries.
+const HELD_BYTES_MAX: usize = 64 << 20;
 
 /// Appends, in the order in which they arrived.
 #[derive(Default)]
 pub(super) struct HeldAppends {
     appends: VecDeque<Held>,
     entries: usize,
+    /// Their memory.
+    bytes: usize,
     /// The payload that the first of them waits for.
     awaited: Option<PayloadName>,
 }
@@ -67,9 +71,12 @@ impl HeldAppends {
             .iter()
             .all(|it| key(&it.append) != key(&append));
         // An append without entries needs room, too: it carries the commit index.
-        let counted = append.entries.len() + 1;
-        if is_new && self.entries + counted <= HELD_ENTRIES_MAX {
+        let (counted, bytes) = (append.entries.len() + 1, bytes_of(&append));
+        let has_room =
+            self.entries + counted <= HELD_ENTRIES_MAX && self.bytes + bytes <= HELD_BYTES_MAX;
+        if is_new && has_room {
             self.entries += counted;
+            self.bytes += bytes;
             self.appends.push_back(Held { append, ticks });
             self.note_awaited();
         }
@@ -92,10 +99,12 @@ impl HeldAppends {
         let mut ready = Vec::new();
         while let Some(Held { append, ticks }) = self.appends.pop_front() {
             self.entries -= append.entries.len() + 1;
+            self.bytes -= bytes_of(&append);
             let (first, rest) = split(append, payloads);
             ready.extend(first);
             if let Some(append) = rest {
                 self.entries += append.entries.len() + 1;
+                self.bytes += bytes_of(&append);
                 self.appends.push_front(Held { append, ticks });
                 break;
             }
@@ -112,6 +121,7 @@ impl HeldAppends {
             .iter()
             .map(|held| held.append.entries.len() + 1);
         self.entries = entries.sum();
+        self.bytes = self.appends.iter().map(|held| bytes_of(&held.append)).sum();
         self.note_awaited();
     }
 
@@ -147,6 +157,13 @@ impl HeldAppends {
     pub(super) fn is_empty(&self) -> bool {
         self.appends.is_empty()
     }
+}
+
+/// Memory of an append.
+fn bytes_of(append: &Message) -> usize {
+    let entries = append.entries.iter();
+    let data = entries.map(|it| size_of_val(it) + it.data.len() + it.context.len());
+    size_of_val(append) + data.sum::<usize>()
 }
 
 fn payload_of(entry: &raft::eraftpb::Entry) -> Option<PayloadRef> {
@@ -283,5 +300,6 @@ mod tests {
         assert!(!held.is_empty());
         held.forget_before(2);
         assert!(held.is_empty() && held.entries == 0 && !held.awaits(name(1)));
+        assert_eq!(held.bytes, 0);
     }
 }

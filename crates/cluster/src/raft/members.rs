@@ -74,13 +74,13 @@ pub(super) struct Members {
 }
 
 impl Members {
-    pub(super) fn new(node: NodeId, voters: &[NodeId]) -> Self {
+    pub(super) fn new(node: NodeId, current: Membership) -> Self {
         Self {
             node,
-            current: Membership::new(voters),
-            durable_after: Some(0),
             #[cfg(any(test, feature = "simulation"))]
-            durable: Membership::new(voters),
+            durable: current.clone(),
+            current,
+            durable_after: Some(0),
             proposed: None,
             ticks: 0,
             heard: HashMap::new(),

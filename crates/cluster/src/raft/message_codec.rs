@@ -92,9 +92,11 @@ pub(super) fn encode(message: &Message) -> Bytes {
         context: &message.context,
         entries: entries.collect(),
     };
-    postcard::to_stdvec(&wire)
-        .expect("a message has no type that cannot be encoded")
-        .into()
+    let mut bytes =
+        postcard::to_stdvec(&wire).expect("a message has no type that cannot be encoded");
+    // It may wait in a lane's queue, which counts its length.
+    bytes.shrink_to_fit();
+    bytes.into()
 }
 
 /// The kinds that nodes send to each other. Snapshots are not among them yet; proposals, reads and

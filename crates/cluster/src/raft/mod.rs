@@ -27,10 +27,14 @@ mod members;
 mod members_tests;
 mod message_codec;
 mod persistence;
+#[cfg(test)]
+mod truncation_tests;
 
 pub(crate) use driver::RaftError;
-pub(crate) use driver::{FETCH_MAX, RaftDriver, RaftOptions, RestoredRaft};
-pub(crate) use events_and_effects::{RaftEffect, RaftEvent, RaftView, ReadId};
+pub(crate) use driver::{FETCH_MAX, LAG_MAX, RaftDriver, RaftOptions, RestoredRaft};
+pub(crate) use events_and_effects::{
+    RAFT_BYTES_MAX, RAFT_MESSAGE_BYTES, RaftEffect, RaftEvent, RaftView, ReadId,
+};
 pub(crate) use members::ReplaceRefusal;
 #[cfg(feature = "hostile-bytes")]
 pub(crate) use message_codec::{look_at_message, messages};

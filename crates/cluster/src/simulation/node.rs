@@ -11,6 +11,7 @@ use super::network::{Outbox, SimNetwork};
 use crate::network::NodeId;
 use crate::node::NodeOptions;
 use crate::node::parts::{self, NodeInbox, Parts};
+use crate::scans::run_scans;
 use crate::shared::Shared;
 use crate::storage::{NodeIdentity, NodeStore, StoreError, StoreOptions};
 
@@ -23,6 +24,7 @@ pub(super) enum Part {
     PayloadWriter(u16),
     Applier,
     Fetches,
+    Scans,
 }
 
 /// A node that runs.
@@ -106,6 +108,7 @@ impl SimNode {
             prepare: Prepare::Inline,
             max_log_bytes: None,
             planted: self.options.planted,
+            ..StoreOptions::default()
         };
         let (store, recovered) =
             NodeStore::open(disk, dir(), options).map_err(|error| format!("{error:?}"))?;
@@ -163,6 +166,7 @@ impl SimNode {
         note(Part::RaftWriter, shared.raft_writer.len());
         note(Part::Applier, shared.applier.len());
         note(Part::Fetches, shared.fetches.len());
+        note(Part::Scans, shared.scans.len());
         for (number, mailbox) in shared.workers.iter().enumerate() {
             note(Part::Worker(number as u16), mailbox.len());
         }
@@ -188,6 +192,7 @@ impl SimNode {
                 parts::run_applier(&shared, &mut parts.applier, events);
             }
             Part::Fetches => parts::run_fetches(&shared, shared.fetches.take_all(now)?),
+            Part::Scans => run_scans(&shared, shared.scans.take_all(now)?),
             Part::Worker(number) => {
                 let events = shared.workers[usize::from(number)].take_all(now)?;
                 return parts.workers[usize::from(number)].run(events, now_ns);

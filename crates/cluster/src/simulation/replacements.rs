@@ -9,7 +9,7 @@ use std::sync::Arc;
 use namiki_client::protocol::Request;
 
 use super::network::OPERATOR;
-use super::world::{Event, MS, World};
+use super::world::{Event, MS, World, client_name};
 use crate::membership::MembershipChange;
 use crate::network::{Inbox as _, NodeId};
 use crate::shared::Shared;
@@ -106,7 +106,7 @@ impl World {
                 node: id.number(),
                 incarnation: id.incarnation(),
             };
-            running.inbox.request(OPERATOR, request);
+            running.inbox.request(OPERATOR, &client_name(), request);
         }
         let pause = 20 + self.random.below(200);
         self.after(pause * MS, Event::AskToReplace(id));

@@ -15,7 +15,7 @@ use super::node::{Part, SimNode};
 use crate::failure::NodeFailure;
 use crate::fault_injection::{Fault, FaultInjection};
 use crate::groups::worker::GroupOptions;
-use crate::network::{ConnectionId, Inbox, NodeId, PeerMessage};
+use crate::network::{ClientName, ConnectionId, Inbox, NodeId, PeerMessage};
 use crate::node::NodeOptions;
 use crate::raft::RaftEvent;
 
@@ -350,7 +350,8 @@ impl World {
                 request,
             } => {
                 if let Some(running) = &self.nodes[node].running {
-                    running.inbox.request(ConnectionId(client as u64), request);
+                    let connection = ConnectionId(client as u64);
+                    running.inbox.request(connection, &client_name(), request);
                 }
             }
             Event::Respond { client, response } => {
@@ -675,6 +676,12 @@ impl World {
 }
 
 fn state_hash(shared: &crate::shared::Shared) -> u128 {
-    let tables = shared.replica.state_hash();
+    let view = shared.replica.view().expect("it is open");
+    let tables = view.state_hash().expect("no view expires");
     tables.wrapping_add(shared.sessions.lock().state_hash())
+}
+
+/// The name of all clients.
+pub(super) fn client_name() -> ClientName {
+    ClientName::of_address([127, 0, 0, 1].into())
 }

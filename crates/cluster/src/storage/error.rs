@@ -9,6 +9,7 @@ use namiki_platform::Generation;
 use namiki_platform::disk::is_full;
 
 use super::log_budget::BudgetExhausted;
+use super::log_suffix::LogPosition;
 use super::node_identity::NodeIdentity;
 use crate::entry::PayloadName;
 use crate::network::NodeId;
@@ -81,7 +82,11 @@ pub enum StoreError {
         known: u32,
     },
     /// The log cannot be read: durable data is gone, or the disk fails. The source names the file.
-    #[error("the log of the node in {} cannot be read: repair the disk, or replace the node", dir.display())]
+    #[error(
+        "the log of the node in {} cannot be read: repair the disk, or replace the node; an old copy of the directory is no remedy, because it \
+         lacks what the node has acknowledged since",
+        dir.display()
+    )]
     UnreadableLog {
         /// The node's directory.
         dir: PathBuf,
@@ -106,6 +111,34 @@ pub enum StoreError {
         sequence: u64,
         /// The problem.
         why: String,
+    },
+    /// The image that the node starts from is older than the one with which its log was truncated:
+    /// entries between the two are gone.
+    #[error(
+        "the log in {} continues an image through entry {}, and the image that is there ends with entry {}: the newer \
+         one is lost; replace the node",
+        dir.display(), needed.index, found.index
+    )]
+    SnapshotLost {
+        /// The node's directory.
+        dir: PathBuf,
+        /// The last truncation.
+        needed: LogPosition,
+        /// The image.
+        found: LogPosition,
+    },
+    /// The image that the node starts from has another history than its log.
+    #[error(
+        "the log in {} continues entry {} of term {}, and in the image that is there its term is {}: replace the node",
+        dir.display(), needed.index, needed.term, found.term
+    )]
+    OtherSnapshot {
+        /// The node's directory.
+        dir: PathBuf,
+        /// The last truncation.
+        needed: LogPosition,
+        /// The image.
+        found: LogPosition,
     },
     /// The disk is full. Nothing was appended; free some space and append again.
     #[error("no space is left on the disk for {}: free some", path.display())]

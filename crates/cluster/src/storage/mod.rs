@@ -16,6 +16,10 @@
 //! the term of the leader that sealed them, the worker, and its number in the term, and found by
 //! that name alone.
 //!
+//! The log is bounded by truncation (`truncate.rs`): once an image of the entries through S is
+//! durable, they and their payloads are superfluous. A start then finds the image, and the log above
+//! S.
+//!
 //! # Invariants
 //! - N1. Every later opening finds the data for which a flush has returned.
 //! - N2. The data that an opening has returned is durable, and the next one finds it again: the
@@ -25,8 +29,10 @@
 //!
 //! Paper: raft-pwal §3.2 (a log file for each worker, put in order by the LSN)
 
+mod base;
 mod error;
 mod log_budget;
+mod log_suffix;
 mod manifest;
 mod node_identity;
 mod open;
@@ -36,10 +42,15 @@ mod raft_record;
 mod read_ahead;
 mod recovery;
 mod store;
+mod truncate;
 
+pub use base::{Base, Snapshot};
 pub use error::StoreError;
+pub use log_suffix::LogPosition;
+pub(crate) use log_suffix::{HasTerm, LogSuffix};
 pub use node_identity::NodeIdentity;
 pub use open::{Recovered, StoreOptions};
 pub use raft_record::RaftRecord;
 pub use read_ahead::ReadAhead;
 pub use store::NodeStore;
+pub use truncate::Truncated;

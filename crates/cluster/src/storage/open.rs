@@ -12,12 +12,18 @@ use std::io;
 use std::num::{NonZeroU16, NonZeroU32};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use namiki_log::{CutRule, Group, Log, LogConfig, Placement, Prepare, stream_dirs};
+use namiki::replica::Replica;
+use namiki::{Database, OpenError};
+use namiki_log::{
+    CutRule, Group, Log, LogConfig, Placement, Prepare, Retain, remove_unneeded, stream_dirs,
+};
 use namiki_platform::disk::{DirLock, Disk, FileKind, PROBE_FILES, PROFILE_FILES, guarded};
 use parking_lot::Mutex;
 
+use super::base::Snapshot;
 use super::error::StoreError;
 use super::log_budget::LogBudget;
 use super::manifest::Manifest;
@@ -26,14 +32,20 @@ use super::open_files::OpenFiles;
 use super::raft_record::RaftRecord;
 use super::recovery::{self, Replayed};
 use super::store::{NodeStore, RAFT_STREAM};
+use super::truncate::payloads_through;
 use crate::entry::{LogEntry, PayloadRef};
 use crate::fault_injection::{Fault, FaultInjection};
 use crate::network::NodeId;
 
+/// The unit of the lengths of log files.
+const LOG_BLOCK_BYTES: u64 = 4096;
+
 /// Options for opening a node's storage. All of them may differ at every opening.
 #[derive(Clone, Debug)]
 pub struct StoreOptions {
-    /// Length of the log's files. An opening begins a new one for each stream that is written.
+    /// Length of the log's longest files; shorter if two of them for each stream would be more than
+    /// a quarter of `max_log_bytes`. An opening begins a short one for each stream that is written,
+    /// with room for one log buffer, and each file is up to twice as long as the one before.
     pub log_file_bytes: u64,
     /// Length of a log buffer, of which each stream has two: at least the longest payload and a hundred bytes of headers.
     pub buffer_bytes: usize,
@@ -42,6 +54,9 @@ pub struct StoreOptions {
     /// Limit on the total length of the log's files, beyond which payloads are refused; Raft's own
     /// records are always accepted. `None`: limited only by the disk.
     pub max_log_bytes: Option<u64>,
+    /// The durable image that the node starts from; the default: none. It is not before the last
+    /// one with which the log was truncated.
+    pub snapshot: Snapshot,
     /// A fault, in simulations.
     pub planted: FaultInjection,
 }
@@ -54,6 +69,7 @@ impl Default for StoreOptions {
             buffer_bytes: 2 << 20,
             prepare: Prepare::Background,
             max_log_bytes: None,
+            snapshot: Snapshot::default(),
             planted: FaultInjection::default(),
         }
     }
@@ -70,11 +86,14 @@ pub struct Recovered {
     pub term: u64,
     /// The node that has this one's vote in the term, or 0.
     pub vote: u64,
+    /// The image that the log continues: [`StoreOptions::snapshot`]. Its members are those of the
+    /// last truncation if that was at the same entry.
+    pub snapshot: Snapshot,
     /// All entries through this index are committed. Never beyond the last entry.
     pub commit: u64,
     /// Persisted index: missing data at or below it is damage. Never beyond the last entry.
     pub persisted: u64,
-    /// The entries, from index 1, without gaps.
+    /// The entries, from the one behind the snapshot, without gaps.
     pub entries: Vec<LogEntry>,
     /// Payloads of persisted entries that are missing or corrupt: damage. Until they have been
     /// fetched and appended, the node must neither vote nor acknowledge.
@@ -138,12 +157,21 @@ impl NodeStore {
         Ok(found)
     }
 
+    /// Opens the tables of the node, as of their last image.
+    ///
+    /// # Errors
+    /// See [`OpenError`].
+    pub(crate) fn open_replica(&self) -> Result<Replica, OpenError> {
+        let builder = Database::builder().disk(Arc::clone(&self.disk));
+        Replica::open(builder, tables_dir(&self.dir))
+    }
+
     /// Opens the directory of a node, and reads its log.
     ///
     /// # Errors
     /// [`StoreError::Empty`], [`StoreError::InUse`], [`StoreError::DamagedManifest`], [`StoreError::OtherFormat`],
     /// [`StoreError::UnreadableLog`], [`StoreError::SenselessLog`], [`StoreError::InvalidOptions`],
-    /// [`StoreError::DiskFull`], or the disk's own. Nothing that the node has is lost by a failed opening.
+    /// [`StoreError::SnapshotLost`], [`StoreError::DiskFull`], or the disk's own. Nothing that the node has is lost by a failed opening.
     pub fn open(
         disk: Arc<dyn Disk>,
         dir: &Path,
@@ -164,6 +192,14 @@ impl NodeStore {
             payloads,
             seal,
         } = recovery::replay(&disk, dir, &log_dir, &manifest, options.planted)?;
+        let earlier = raft.head.base.clone();
+        let ends_old_log = (raft.begin_at(&options.snapshot))
+            .map_err(|why| why.in_error(dir, options.snapshot.position))?;
+        let position = raft.head.base.snapshot.position;
+        if position.index > earlier.snapshot.position.index {
+            raft.head.base.payloads_through = payloads_through(&payloads, &earlier, position);
+        }
+        payloads.truncate(position, &raft.head.base.payloads_through);
         let cut = raft.cut(|payload| {
             if options.planted.has(Fault::OpenWithoutCut) {
                 return true;
@@ -183,38 +219,50 @@ impl NodeStore {
         let budget = Arc::new(LogBudget::new(
             Arc::clone(&disk),
             stream_dir(&log_dir, RAFT_STREAM.0),
-            options.log_file_bytes,
-            log_bytes(&*disk, &log_dir, identity.workers)?,
+            u64::from(identity.workers) + 1,
+            file_bytes(&config),
+            log_files(&*disk, &log_dir, identity.workers)?,
         ));
-        manifest.next_generation = config.generation.next();
+        let generation = config.generation;
+        manifest.next_generation = generation.next();
         let announced = config.generation_info(CutRule::Stamp);
         let log = Log::create(Arc::clone(&budget) as Arc<dyn Disk>, &log_dir, config)
             .map_err(|source| StoreError::of_log(dir, source))?;
         manifest.generations.push(announced);
         manifest.write(&*disk, dir)?;
+        // What remains is removed by the next opening.
+        drop(remove_unneeded(&*budget, &log_dir, &manifest.generations));
 
+        let base = &raft.head.base;
         let recovered = Recovered {
             identity,
             membership: manifest.voters.clone(),
-            term: raft.term,
-            vote: raft.vote,
-            commit: raft.commit,
-            persisted: raft.persisted,
-            entries: raft.entries,
+            term: base.term,
+            vote: base.vote,
+            snapshot: base.snapshot.clone(),
+            commit: base.commit,
+            persisted: base.persisted,
+            entries: raft.entries.iter().cloned().collect(),
             missing: cut.missing,
         };
         let store = Self {
             dir: dir.to_owned(),
             log_dir,
             identity,
+            generation,
             disk,
             budget,
             log,
             payloads: Arc::new(payloads),
             files: OpenFiles::new(),
-            last_index: Mutex::new(recovered.entries.len() as u64),
+            head: Mutex::new(raft.head),
+            has_base: AtomicBool::new(false),
             held: Mutex::new(Some((manifest, lock))),
         };
+        if ends_old_log {
+            store.append_base(&mut store.head.lock())?;
+            store.flush_raft()?;
+        }
         if let Some(from) = cut.from {
             // A payload that arrives later must not restore entries that were cut off.
             store.append_raft(&[RaftRecord::Truncate { from }])?;
@@ -230,6 +278,11 @@ impl NodeStore {
 /// The absolute path, by the current working directory: the process may change it.
 fn absolute(dir: &Path) -> Result<PathBuf, StoreError> {
     std::path::absolute(dir).map_err(|source| StoreError::device("finding", dir, source))
+}
+
+/// Where the tables of a node's directory are.
+fn tables_dir(dir: &Path) -> PathBuf {
+    dir.join("db")
 }
 
 fn log_dir(dir: &Path) -> PathBuf {
@@ -250,15 +303,25 @@ fn log_config(options: &StoreOptions, manifest: &Manifest) -> Result<LogConfig, 
         return Err(invalid(why));
     }
     let identity = manifest.identity();
+    let streams = NonZeroU16::MIN.saturating_add(identity.workers);
+    let block = LOG_BLOCK_BYTES;
+    // One buffer, and the file's header.
+    let first = (options.buffer_bytes.max(1) as u64).next_multiple_of(block) + block;
+    let most = options.max_log_bytes.unwrap_or(u64::MAX) / (8 * u64::from(streams.get()));
+    let longest = options
+        .log_file_bytes
+        .min((most / block * block).max(first));
     let config = LogConfig {
-        streams: NonZeroU16::MIN.saturating_add(identity.workers),
+        streams,
         // The caller flushes.
         group: Group::Count(NonZeroU32::MIN),
         group_wait_max: Duration::MAX,
         buffer_bytes: options.buffer_bytes,
         placement: Placement::Files {
-            log_file_bytes: options.log_file_bytes,
+            log_file_bytes: longest,
         },
+        first_file_bytes: Some(first),
+        retain: Retain::UntilRecycled,
         prepare: options.prepare,
         ..LogConfig::new(identity.log_identity(), manifest.next_generation)
     };
@@ -325,16 +388,29 @@ fn lock(disk: &dyn Disk, dir: &Path) -> Result<DirLock, StoreError> {
     })
 }
 
-/// Total length of the files of all generations.
-fn log_bytes(disk: &dyn Disk, log_dir: &Path, workers: u16) -> Result<u64, StoreError> {
-    let mut bytes = 0;
+/// Lengths of the log's shortest and longest files.
+fn file_bytes(config: &LogConfig) -> (u64, u64) {
+    let Placement::Files { log_file_bytes } = config.placement else {
+        unreachable!("a node's log is in files")
+    };
+    let first = config.first_file_bytes.unwrap_or(log_file_bytes);
+    (first, log_file_bytes)
+}
+
+/// The files of all generations, with their lengths.
+fn log_files(
+    disk: &dyn Disk,
+    log_dir: &Path,
+    workers: u16,
+) -> Result<Vec<(PathBuf, u64)>, StoreError> {
+    let mut found = Vec::new();
     for stream in 0..=workers {
         let dir = stream_dir(log_dir, stream);
         match disk.list(&dir) {
-            Ok(files) => bytes += files.iter().map(|file| file.len_bytes).sum::<u64>(),
+            Ok(files) => found.extend(files.into_iter().map(|file| (file.path, file.len_bytes))),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(StoreError::device("listing", &dir, error)),
         }
     }
-    Ok(bytes)
+    Ok(found)
 }

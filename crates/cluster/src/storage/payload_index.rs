@@ -2,22 +2,34 @@
 //!
 //! A name does not determine a place: payloads of one worker may arrive in any order, from several
 //! leaders, and repeatedly. The index is rebuilt from the log at every opening. It takes little
-//! more than 16 bytes for a payload, because a leader numbers what a worker seals: chunks of 64
+//! more than 24 bytes for a payload, because a leader numbers what a worker seals: chunks of 64
 //! slots each, in the order of (term, number).
+//!
+//! A truncation at entry S, of term T, drops names: those of entries through S, and those of terms
+//! below T, which no entry above S has. A payload of term T without an entry stays: its leader may
+//! have sealed it and not proposed it yet. A file that has no payload left in the index is not
+//! needed.
 //!
 //! # Invariants
 //! - X1. A payload is in the index from before its append returns. Its position is there before the flush returns that
 //!   makes it durable.
 //! - X2. A slot's position is that of a payload with the slot's length and digest.
+//! - X3. A name belongs to one entry for ever: a leader proposes a payload once, and an index and a
+//!   term determine the entry.
+//! - X4. A file's count of payloads is that of the slots with its number.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Bound;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use namiki_log::{FramePosition, GroupResource};
 use namiki_platform::Generation;
 use parking_lot::Mutex;
-use std::sync::Arc;
 
+use super::log_suffix::LogPosition;
 use crate::entry::{PayloadName, PayloadRef};
+use crate::fault_injection::{Fault, FaultInjection};
 
 /// Header of a payload's record: term and number.
 pub(super) const PAYLOAD_HEADER_BYTES: usize = 16;
@@ -29,13 +41,29 @@ const NOTHING: u32 = 0;
 /// The file of a slot while its payload is in a buffer.
 const BUFFERED: u32 = u32::MAX;
 
+/// Chunks that a truncation looks at under one lock.
+const CHUNKS_AT_ONCE: usize = 256;
+
 /// A payload, with the number of its file in the list, from 1.
 #[derive(Clone, Copy, Default)]
 struct Slot {
+    /// Index of its entry; 0 if it is not known.
+    entry: u64,
     file: u32,
     offset: u32,
     length: u32,
     digest: u32,
+}
+
+impl Slot {
+    fn is_empty(&self) -> bool {
+        self.file == NOTHING && self.entry == 0
+    }
+
+    /// Its file, if it has a place.
+    fn placed_in(&self) -> Option<u32> {
+        (self.file != NOTHING && self.file != BUFFERED).then_some(self.file)
+    }
 }
 
 /// A payload's place on the disk.
@@ -46,12 +74,25 @@ pub(super) struct PayloadPlace {
     pub(super) offset: u32,
 }
 
+/// A log file with payloads.
+#[derive(Clone, Copy)]
+struct PayloadFile {
+    generation: Generation,
+    number: u64,
+    /// Number of its payloads that are in the index.
+    payloads: u32,
+}
+
+type Chunk = [Slot; CHUNK as usize];
+
 /// The payloads of one worker.
 #[derive(Default)]
 struct WorkerPayloads {
-    chunks: BTreeMap<(u64, u64), Box<[Slot; CHUNK as usize]>>,
-    /// Generations and log files, in the order in which they came.
-    files: Vec<(Generation, u64)>,
+    chunks: BTreeMap<(u64, u64), Box<Chunk>>,
+    /// The log files, in the order in which they came.
+    files: VecDeque<PayloadFile>,
+    /// Number of files that were forgotten.
+    forgotten: u32,
 }
 
 impl WorkerPayloads {
@@ -70,24 +111,73 @@ impl WorkerPayloads {
 
     /// The number of a frame's file. Frames come in the order of their files.
     fn file(&mut self, position: &FramePosition) -> u32 {
-        let file = (position.generation, position.file_number);
-        if self.files.last() != Some(&file) {
-            self.files.push(file);
+        let (generation, number) = (position.generation, position.file_number);
+        let is_last = |it: &PayloadFile| (it.generation, it.number) == (generation, number);
+        if !self.files.back().is_some_and(is_last) {
+            self.files.push_back(PayloadFile {
+                generation,
+                number,
+                payloads: 0,
+            });
         }
-        // A directory with 2^32 log files of a worker is beyond any disk.
-        self.files.len() as u32
+        // A node with 2^32 log files of a worker is beyond any disk.
+        self.forgotten + self.files.len() as u32
+    }
+
+    fn of_number(&mut self, file: u32) -> Option<&mut PayloadFile> {
+        let at = file.checked_sub(self.forgotten + 1)?;
+        self.files.get_mut(at as usize)
+    }
+
+    /// Counts payloads that leave their files.
+    fn leave(&mut self, files: impl IntoIterator<Item = u32>) {
+        for file in files {
+            if let Some(file) = self.of_number(file) {
+                file.payloads -= 1;
+            }
+        }
+    }
+
+    /// Forgets the first files as far as nothing is in them; the last one may be written.
+    fn forget_files(&mut self) {
+        while self.files.len() > 1
+            && let Some(first) = self.files.front()
+            && first.payloads == 0
+        {
+            self.files.pop_front();
+            self.forgotten += 1;
+        }
+    }
+}
+
+/// The names that a truncation drops.
+#[derive(Clone, Copy, Debug)]
+struct Dropped {
+    snapshot: LogPosition,
+    /// Payloads of the snapshot's term through this number were in an earlier snapshot.
+    through: u64,
+    by_age: bool,
+}
+
+impl Dropped {
+    fn has(&self, term: u64, number: u64, slot: &Slot) -> bool {
+        let is_in_snapshot = (1..=self.snapshot.index).contains(&slot.entry);
+        let has_no_entry = slot.entry == 0 && (self.by_age || number <= self.through);
+        term < self.snapshot.term || term == self.snapshot.term && (is_in_snapshot || has_no_entry)
     }
 }
 
 /// The payloads of all workers.
 pub(super) struct PayloadIndex {
     workers: Box<[Mutex<WorkerPayloads>]>,
+    planted: FaultInjection,
 }
 
 impl PayloadIndex {
-    pub(super) fn new(workers: u16) -> Self {
+    pub(super) fn new(workers: u16, planted: FaultInjection) -> Self {
         Self {
             workers: (0..workers).map(|_| Mutex::default()).collect(),
+            planted,
         }
     }
 
@@ -101,25 +191,142 @@ impl PayloadIndex {
             digest: slot.digest,
         };
         let place = (slot.file != BUFFERED).then(|| {
-            let (generation, file_number) = worker.files[slot.file as usize - 1];
+            let at = (slot.file - worker.forgotten) as usize - 1;
+            let PayloadFile {
+                generation, number, ..
+            } = worker.files[at];
             PayloadPlace {
                 generation,
-                file_number,
+                file_number: number,
                 offset: slot.offset,
             }
         });
         Some((payload, place))
     }
 
+    /// The entry of this index has this payload, which may be here or not.
+    pub(super) fn note_entry(&self, name: PayloadName, index: u64) {
+        if let Some(worker) = self.workers.get(usize::from(name.worker)) {
+            worker.lock().slot(name).entry = index;
+        }
+    }
+
+    /// Of each worker, the last payload of the snapshot's term that is in the snapshot, and that has
+    /// none before it that is not. `before` has those of an earlier snapshot of that term.
+    pub(super) fn payloads_through(&self, snapshot: LogPosition, before: &[u64]) -> Vec<u64> {
+        let mut found = Vec::with_capacity(self.workers.len());
+        for worker in 0..self.workers.len() {
+            let before = before.get(worker).copied().unwrap_or(0);
+            let dropped = self.dropped(snapshot, before);
+            let (mut last, mut first_kept) = (before, u64::MAX);
+            self.each_chunk(worker, snapshot.term, |_, (term, chunk_number), chunk| {
+                for (number, slot) in (chunk_number * CHUNK..).zip(chunk.iter()) {
+                    if term < snapshot.term || slot.is_empty() {
+                        continue;
+                    }
+                    if dropped.has(term, number, slot) {
+                        last = last.max(number);
+                    } else {
+                        first_kept = first_kept.min(number);
+                    }
+                }
+            });
+            found.push(last.min(first_kept.saturating_sub(1)));
+        }
+        found
+    }
+
+    /// Drops the names that are not needed behind a durable snapshot. `through` has, of each
+    /// worker, the last payload of the snapshot's term in an earlier snapshot.
+    pub(super) fn truncate(&self, snapshot: LogPosition, through: &[u64]) {
+        for worker in 0..self.workers.len() {
+            let dropped = self.dropped(snapshot, through.get(worker).copied().unwrap_or(0));
+            let mut gone = Vec::new();
+            self.each_chunk(
+                worker,
+                snapshot.term,
+                |files, (term, chunk_number), chunk| {
+                    for (number, slot) in (chunk_number * CHUNK..).zip(chunk.iter_mut()) {
+                        // A payload in a buffer goes at a later truncation.
+                        if slot.file != BUFFERED && dropped.has(term, number, slot) {
+                            files.extend(slot.placed_in());
+                            *slot = Slot::default();
+                        }
+                    }
+                    if chunk.iter().all(Slot::is_empty) {
+                        gone.push((term, chunk_number));
+                    }
+                },
+            );
+            let mut worker = self.workers[worker].lock();
+            for key in gone {
+                let chunk = worker.chunks.get(&key);
+                if chunk.is_some_and(|chunk| chunk.iter().all(Slot::is_empty)) {
+                    worker.chunks.remove(&key);
+                }
+            }
+        }
+    }
+
+    fn dropped(&self, snapshot: LogPosition, through: u64) -> Dropped {
+        Dropped {
+            snapshot,
+            through,
+            by_age: self.planted.has(Fault::RecycleByAge),
+        }
+    }
+
+    /// Calls this for each chunk of a worker, of terms through this one: with a list for the files
+    /// of slots that it empties. The lock is released now and then.
+    fn each_chunk(
+        &self,
+        worker: usize,
+        last_term: u64,
+        mut each: impl FnMut(&mut Vec<u32>, (u64, u64), &mut Chunk),
+    ) {
+        let mut from = Bound::Unbounded;
+        loop {
+            let mut worker = self.workers[worker].lock();
+            let mut files = Vec::new();
+            let (mut last, mut count) = (None, 0);
+            let to = Bound::Included((last_term, u64::MAX));
+            for (key, chunk) in worker.chunks.range_mut((from, to)).take(CHUNKS_AT_ONCE) {
+                each(&mut files, *key, chunk);
+                (last, count) = (Some(*key), count + 1);
+            }
+            worker.leave(files);
+            match last {
+                Some(key) if count == CHUNKS_AT_ONCE => from = Bound::Excluded(key),
+                _ => return,
+            }
+        }
+    }
+
+    /// The first log file of a generation that has payloads of each worker's stream that are in the
+    /// index; `None` if none has.
+    pub(super) fn first_files(&self, generation: Generation) -> impl Iterator<Item = Option<u64>> {
+        self.workers.iter().map(move |worker| {
+            let mut worker = worker.lock();
+            worker.forget_files();
+            let mut files = worker.files.iter();
+            let first = files.find(|it| it.generation == generation && it.payloads > 0);
+            first.map(|it| it.number)
+        })
+    }
+
     /// Records a payload that is in a buffer. Another of its name is forgotten.
     pub(super) fn buffer(&self, payload: &PayloadRef) {
         let mut worker = self.workers[usize::from(payload.name.worker)].lock();
-        *worker.slot(payload.name) = Slot {
+        let slot = worker.slot(payload.name);
+        let before = slot.placed_in();
+        *slot = Slot {
+            entry: slot.entry,
             file: BUFFERED,
             offset: 0,
             length: payload.length,
             digest: payload.digest,
         };
+        worker.leave(before);
     }
 
     /// Records the place of a frame with exactly these payloads on the disk.
@@ -135,10 +342,15 @@ impl PayloadIndex {
         for (payload, offset) in payloads.iter().zip(position.payload_offsets(lengths)) {
             let slot = worker.slot(payload.name);
             // X2: another of its name may be in a buffer by now.
-            if (slot.length, slot.digest) == (payload.length, payload.digest) {
+            if slot.file == BUFFERED
+                && (slot.length, slot.digest) == (payload.length, payload.digest)
+            {
                 slot.file = file;
                 // Log files are shorter than 4 GiB.
                 slot.offset = (offset + PAYLOAD_HEADER_BYTES as u64) as u32;
+                if let Some(file) = worker.of_number(file) {
+                    file.payloads += 1;
+                }
             }
         }
     }
@@ -149,6 +361,8 @@ impl PayloadIndex {
 pub(super) struct BufferedPayloads {
     index: Option<Arc<PayloadIndex>>,
     payloads: Vec<PayloadRef>,
+    /// In stream 0: gets the number of the file that a base record is in.
+    base: Option<Arc<AtomicU64>>,
 }
 
 impl BufferedPayloads {
@@ -158,6 +372,11 @@ impl BufferedPayloads {
         self.payloads.push(payload);
         self.index.get_or_insert_with(|| Arc::clone(index));
     }
+
+    /// Adds a base record, under the lock of stream 0. `file_number` is set when it is durable.
+    pub(super) fn push_base(&mut self, file_number: Arc<AtomicU64>) {
+        self.base = Some(file_number);
+    }
 }
 
 impl GroupResource for BufferedPayloads {
@@ -165,14 +384,19 @@ impl GroupResource for BufferedPayloads {
         if let Some(index) = &self.index {
             index.place(&self.payloads, &position);
         }
+        if let Some(file_number) = &self.base {
+            // Release pairs with the loads in `base.rs`.
+            file_number.store(position.file_number, Ordering::Release);
+        }
     }
 
     fn release(&mut self) {
         self.payloads.clear();
+        self.base = None;
     }
 
     fn is_empty(&self) -> bool {
-        self.payloads.is_empty()
+        self.payloads.is_empty() && self.base.is_none()
     }
 }
 
@@ -204,7 +428,7 @@ mod tests {
 
     #[test]
     fn payloads_are_found_by_name_in_any_order() {
-        let index = PayloadIndex::new(2);
+        let index = PayloadIndex::new(2, FaultInjection::default());
         let numbers = [1, 2, 64, 63, 1 << 50, u64::MAX, 7];
         let payloads = numbers.map(|number| payload(number % 3, number, b"1234"));
         for payload in &payloads {
@@ -240,7 +464,7 @@ mod tests {
 
     #[test]
     fn a_replaced_payload_keeps_no_older_position() {
-        let index = PayloadIndex::new(2);
+        let index = PayloadIndex::new(2, FaultInjection::default());
         let (old, new) = (payload(1, 1, b"old"), payload(1, 1, b"new"));
         index.buffer(&old);
         index.buffer(&new);

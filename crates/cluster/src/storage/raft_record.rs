@@ -8,7 +8,9 @@
 //!  5 entry      | index 8 | term 8                                     nothing
 //!  6 entry      | index 8 | term 8 | payload's term 8 | worker 2 | number 8 | length 4 | digest 4
 //!  7 entry      | index 8 | term 8 | length 4 | change of membership
-//!  8 8 entry      | index 8 | term 8 | length 4 | control change for all workers
+//!  8 entry      | index 8 | term 8 | length 4 | control change for all workers
+//!  9 base       | snapshot: index 8 | term 8 | term 8 | vote 8 | commit 8 | persisted 8 | last: index 8 | term 8
+//!               | workers 2 | last payload of the snapshot's term 8, for each | length 4 | members
 //! ```
 //! The first byte is the kind. Several of them, back to back, form one record of the log: a call's
 //! records are on disk together or not at all.
@@ -16,6 +18,8 @@
 use bytes::Bytes;
 use namiki_platform::bytes::{u16_at, u32_at, u64_at};
 
+use super::base::{Base, Snapshot};
+use super::log_suffix::LogPosition;
 use crate::entry::{EntryBody, LogEntry, PayloadName, PayloadRef};
 
 const VOTE: u8 = 1;
@@ -26,10 +30,13 @@ const ENTRY_EMPTY: u8 = 5;
 const ENTRY_GROUP: u8 = 6;
 const ENTRY_MEMBERSHIP: u8 = 7;
 const ENTRY_CONTROL: u8 = 8;
+const BASE: u8 = 9;
 
 /// Kind, index and term of an entry.
 const ENTRY_BYTES: usize = 17;
 const REF_BYTES: usize = 26;
+/// Kind and eight numbers of a base record.
+const BASE_BYTES: usize = 65;
 
 /// A record of Raft's persistent state.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,6 +66,8 @@ pub enum RaftRecord {
         /// The index, from 1.
         from: u64,
     },
+    /// The beginning of a segment of stream 0. Only the storage writes it.
+    Base(Box<Base>),
 }
 
 impl RaftRecord {
@@ -75,6 +84,10 @@ impl RaftRecord {
                         EntryBody::Membership(bytes) | EntryBody::Control(bytes) => 4 + bytes.len(),
                     }
             }
+            Self::Base(base) => {
+                let payloads = 2 + 8 * base.payloads_through.len();
+                BASE_BYTES + payloads + 4 + base.snapshot.members.len()
+            }
         }
     }
 
@@ -83,6 +96,7 @@ impl RaftRecord {
         match self {
             Self::Vote { term, .. } => *term,
             Self::Entry(entry) => entry.term,
+            Self::Base(base) => base.term,
             Self::Commit { .. } | Self::Persisted { .. } | Self::Truncate { .. } => 0,
         }
     }
@@ -114,6 +128,7 @@ impl RaftRecord {
                 };
                 put_two(head, kind, entry.index, entry.term);
             }
+            Self::Base(base) => put_base(own, base),
         }
         rest
     }
@@ -129,6 +144,10 @@ impl RaftRecord {
             COMMIT | PERSISTED | TRUNCATE => take(bytes, 9)?,
             ENTRY_EMPTY | ENTRY_MEMBERSHIP | ENTRY_CONTROL => take(bytes, ENTRY_BYTES)?,
             ENTRY_GROUP => take(bytes, ENTRY_BYTES + REF_BYTES)?,
+            BASE => {
+                let (base, rest) = take_base(bytes)?;
+                return Ok((Self::Base(Box::new(base)), rest));
+            }
             _ => return Err("it is of an unknown kind"),
         };
         let first = u64_at(own, 1);
@@ -175,6 +194,63 @@ fn put_one(out: &mut [u8], kind: u8, number: u64) {
 fn put_two(out: &mut [u8], kind: u8, first: u64, second: u64) {
     put_one(out, kind, first);
     out[9..17].copy_from_slice(&second.to_le_bytes());
+}
+
+fn put_base(out: &mut [u8], base: &Base) {
+    let (numbers, rest) = out.split_at_mut(BASE_BYTES);
+    numbers[0] = BASE;
+    let position = base.snapshot.position;
+    let values = [
+        position.index,
+        position.term,
+        base.term,
+        base.vote,
+        base.commit,
+        base.persisted,
+        base.last.index,
+        base.last.term,
+    ];
+    for (at, value) in numbers[1..].chunks_exact_mut(8).zip(values) {
+        at.copy_from_slice(&value.to_le_bytes());
+    }
+    let workers = base.payloads_through.len();
+    let (count, rest) = rest.split_at_mut(2);
+    // A node has fewer workers than that.
+    count.copy_from_slice(&(workers as u16).to_le_bytes());
+    let (through, rest) = rest.split_at_mut(8 * workers);
+    for (at, value) in through.chunks_exact_mut(8).zip(&base.payloads_through) {
+        at.copy_from_slice(&value.to_le_bytes());
+    }
+    put_bytes(rest, &base.snapshot.members);
+}
+
+fn take_base(bytes: &[u8]) -> Result<(Base, &[u8]), &'static str> {
+    let (numbers, rest) = take(bytes, BASE_BYTES)?;
+    let number = |at: usize| u64_at(numbers, 1 + 8 * at);
+    let position = |at: usize| LogPosition {
+        index: number(at),
+        term: number(at + 1),
+    };
+    let (count, rest) = take(rest, 2)?;
+    let (through, rest) = take(rest, 8 * usize::from(u16_at(count, 0)))?;
+    let (length, rest) = take(rest, 4)?;
+    let (members, rest) = take(rest, u32_at(length, 0) as usize)?;
+    let base = Base {
+        snapshot: Snapshot {
+            position: position(0),
+            members: Bytes::copy_from_slice(members),
+        },
+        payloads_through: through.chunks_exact(8).map(|it| u64_at(it, 0)).collect(),
+        term: number(2),
+        vote: number(3),
+        commit: number(4),
+        persisted: number(5),
+        last: position(6),
+    };
+    if base.snapshot.position.index > base.last.index {
+        return Err("the log of a base record ends in its snapshot");
+    }
+    Ok((base, rest))
 }
 
 fn put_ref(out: &mut [u8], payload: &PayloadRef) {
@@ -236,6 +312,19 @@ mod tests {
             RaftRecord::Commit { index: 2 },
             RaftRecord::Persisted { index: u64::MAX },
             RaftRecord::Truncate { from: 1 },
+            RaftRecord::Base(Box::default()),
+            RaftRecord::Base(Box::new(Base {
+                snapshot: Snapshot {
+                    position: LogPosition { index: 7, term: 5 },
+                    members: Bytes::from_static(b"one and two"),
+                },
+                payloads_through: vec![0, u64::MAX, 7],
+                term: 9,
+                vote: 2,
+                commit: 8,
+                persisted: 9,
+                last: LogPosition { index: 9, term: 6 },
+            })),
         ];
         others.into_iter().chain(entries).collect()
     }
@@ -262,6 +351,6 @@ mod tests {
             assert_eq!((&found, rest.len() - behind.len()), (expected, own));
             rest = behind;
         }
-        assert!(RaftRecord::decode(&[9; 64]).is_err());
+        assert!(RaftRecord::decode(&[10; 64]).is_err());
     }
 }

@@ -13,6 +13,9 @@
 //!   below the persisted index the payload once was durable, so its loss is damage: the entry
 //!   stays, and the payload is listed as missing.
 //! - The commit index is lowered to the last entry: a node may learn of a commit before it has the entry.
+//! - *Base records* (`base.rs`) stand for the segments before them, which may be gone. With a
+//!   snapshot at entry S, what is recovered is the log above S, if stream 0 has entry S with the
+//!   snapshot's term. Otherwise another node's snapshot was installed, and the log is that alone.
 //!
 //! Data that is read at the end of a stream may not be durable, if the process was killed but the
 //! machine did not fail. So the tail is hardened before any of it is used: see
@@ -23,15 +26,18 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use namiki_log::{
     Frame, GenerationEnd, GenerationInfo, StreamReader, check_all_announced, harden_tail,
 };
 use namiki_platform::bytes::u64_at;
 use namiki_platform::disk::Disk;
-use namiki_platform::{Epoch, Lsn, Stamp, WorkerId};
+use namiki_platform::{Epoch, Generation, Lsn, Stamp, WorkerId};
 
+use super::base::{Base, RaftHead, Snapshot};
 use super::error::StoreError;
+use super::log_suffix::{LogPosition, LogSuffix};
 use super::manifest::Manifest;
 use super::payload_index::{PAYLOAD_HEADER_BYTES, PayloadIndex};
 use super::raft_record::RaftRecord;
@@ -49,13 +55,21 @@ pub(super) struct Replayed {
 /// The state that results from Raft's records.
 #[derive(Debug, Default)]
 pub(super) struct RaftState {
-    pub(super) term: u64,
-    pub(super) vote: u64,
-    pub(super) commit: u64,
-    pub(super) persisted: u64,
-    /// From index 1, without gaps.
-    pub(super) entries: Vec<LogEntry>,
+    /// Term, vote and indexes, and the segments of stream 0.
+    pub(super) head: RaftHead,
+    pub(super) entries: LogSuffix<LogEntry>,
+    /// Whether a record was read.
+    has_begun: bool,
     planted: FaultInjection,
+}
+
+/// The reason that a log does not continue a snapshot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NotContinued {
+    /// Entries behind the snapshot are truncated, through this position.
+    Truncated(LogPosition),
+    /// The entry of this position has another term in the log.
+    OtherTerm(LogPosition),
 }
 
 /// The result of [`RaftState::cut`].
@@ -66,59 +80,139 @@ pub(super) struct Cut {
     pub(super) missing: Vec<PayloadRef>,
 }
 
+impl NotContinued {
+    pub(super) fn in_error(self, dir: &Path, found: LogPosition) -> StoreError {
+        let dir = dir.to_owned();
+        match self {
+            Self::Truncated(needed) => StoreError::SnapshotLost { dir, needed, found },
+            Self::OtherTerm(needed) => StoreError::OtherSnapshot { dir, needed, found },
+        }
+    }
+}
+
 impl RaftState {
-    fn last_index(&self) -> u64 {
-        self.entries.len() as u64
+    fn new(planted: FaultInjection) -> Self {
+        Self {
+            entries: LogSuffix::new(LogPosition::default(), planted),
+            planted,
+            ..Self::default()
+        }
     }
 
-    /// Applies the next record of stream 0.
-    fn take(&mut self, record: RaftRecord) -> Result<(), String> {
-        match record {
-            RaftRecord::Vote { term, vote } => (self.term, self.vote) = (term, vote),
-            RaftRecord::Commit { index } => self.commit = index,
-            RaftRecord::Persisted { index } => self.persisted = index,
-            RaftRecord::Truncate { from } => {
-                self.void(from)?;
-                self.commit = self.commit.min(from - 1);
+    /// Applies the next record of stream 0, which is in this file.
+    fn take(&mut self, record: RaftRecord, place: (Generation, u64)) -> Result<(), String> {
+        let persisted = self.head.base.persisted;
+        let voids = match &record {
+            RaftRecord::Base(base) => {
+                self.take_base(base)?;
+                let file_number = Arc::new(AtomicU64::new(place.1));
+                self.head.begin_segment(base, (place.0, file_number));
+                return Ok(());
             }
+            RaftRecord::Truncate { from } => Some(self.void(*from)?),
             RaftRecord::Entry(entry) => {
-                self.void(entry.index)?;
-                let at = (entry.index - 1) as usize;
-                match self.entries.get_mut(at) {
+                let voids = self.void(entry.index)?;
+                match self.entries.get_mut(entry.index) {
                     // Only with an injected fault.
-                    Some(voided) => *voided = entry,
-                    None => self.entries.push(entry),
+                    Some(voided) => *voided = entry.clone(),
+                    None => self.entries.push(entry.clone()),
                 }
+                Some(voids)
             }
+            _ => None,
+        };
+        self.has_begun = true;
+        self.head.note(&record);
+        if voids == Some(false) || voids.is_some() && self.planted.has(Fault::KeepPersisted) {
+            self.head.base.persisted = persisted;
         }
         Ok(())
     }
 
-    /// Voids the entries at and above an index.
-    fn void(&mut self, from: u64) -> Result<(), String> {
-        let last = self.last_index();
-        if from == 0 || from > last + 1 {
+    /// Voids the entries at and above an index. Returns whether it did, unless an injected fault
+    /// prevents it.
+    fn void(&mut self, from: u64) -> Result<bool, String> {
+        let last = self.entries.last();
+        if from <= self.head.base.snapshot.position.index || from > last + 1 {
             return Err(format!("index {from} comes after {last}"));
         }
         if self.planted.has(Fault::IgnoreTruncations) && from <= last {
+            return Ok(false);
+        }
+        self.entries.void(from);
+        Ok(true)
+    }
+
+    fn take_base(&mut self, base: &Base) -> Result<(), String> {
+        let Base { last, snapshot, .. } = base;
+        if !self.has_begun {
+            // Earlier segments are gone.
+            self.entries = LogSuffix::new(*last, self.planted);
+            self.has_begun = true;
             return Ok(());
         }
-        self.entries.truncate((from - 1) as usize);
-        if !self.planted.has(Fault::KeepPersisted) {
-            self.persisted = self.persisted.min(from - 1);
+        let own = self.entries.last();
+        let is_other = |term| term != last.term;
+        // A generation in between may be gone, while an earlier one has payloads that are needed:
+        // nothing above the snapshot was in it.
+        let has_gap = last.index > own;
+        let ends_old_log =
+            *last == snapshot.position && self.entries.term(last.index).is_some_and(is_other);
+        if !has_gap && !ends_old_log {
+            self.void(last.index + 1)?;
+        }
+        if has_gap || ends_old_log || self.entries.term(last.index).is_none() {
+            self.entries = LogSuffix::new(*last, self.planted);
         }
         Ok(())
+    }
+
+    /// Begins the log behind a durable snapshot. Returns whether that ends the old log: stream 0
+    /// does not have the snapshot's last entry.
+    pub(super) fn begin_at(&mut self, snapshot: &Snapshot) -> Result<bool, NotContinued> {
+        let position = snapshot.position;
+        let base = &mut self.head.base;
+        let truncated = base.snapshot.position;
+        if truncated.index > position.index {
+            return Err(NotContinued::Truncated(truncated));
+        }
+        if truncated.index == position.index && truncated.term != position.term {
+            return Err(NotContinued::OtherTerm(truncated));
+        }
+        if position.index == 0 {
+            return match self.entries.before() {
+                LogPosition { index: 0, .. } => Ok(false),
+                before => Err(NotContinued::Truncated(before)),
+            };
+        }
+        if truncated.index < position.index {
+            base.snapshot.clone_from(snapshot);
+        }
+        let ends_old_log = self.entries.term(position.index) != Some(position.term);
+        if ends_old_log {
+            self.entries = LogSuffix::new(position, self.planted);
+            base.last = position;
+            if position.term > base.term {
+                (base.term, base.vote) = (position.term, 0);
+            }
+            (base.commit, base.persisted) = (position.index, position.index);
+        } else {
+            self.entries.truncate_through(position.index);
+            base.commit = base.commit.max(position.index);
+            base.persisted = base.persisted.max(position.index);
+        }
+        Ok(ends_old_log)
     }
 
     /// Cuts the log at the first entry that lacks its payload and was not persisted, and lowers
     /// indexes beyond the cut.
     pub(super) fn cut(&mut self, has: impl Fn(&PayloadRef) -> bool) -> Cut {
         let mut cut = Cut::default();
-        for entry in &self.entries {
+        for entry in self.entries.iter() {
             if let EntryBody::Group(payload) = &entry.body
                 && !has(payload)
             {
-                if entry.index > self.persisted {
+                if entry.index > self.head.base.persisted {
                     cut.from = Some(entry.index);
                     break;
                 }
@@ -126,11 +220,14 @@ impl RaftState {
             }
         }
         if let Some(from) = cut.from {
-            self.entries.truncate((from - 1) as usize);
+            self.entries.void(from);
         }
-        self.persisted = self.persisted.min(self.last_index());
+        let last = self.entries.last_position();
+        let base = &mut self.head.base;
+        base.last = last;
+        base.persisted = base.persisted.min(last.index);
         if !self.planted.has(Fault::KeepCommitBeyondCut) {
-            self.commit = self.commit.min(self.last_index());
+            base.commit = base.commit.min(last.index);
         }
         cut
     }
@@ -157,11 +254,8 @@ pub(super) fn replay(
         manifest.next_generation,
     )
     .map_err(unreadable)?;
-    let mut raft = RaftState {
-        planted,
-        ..RaftState::default()
-    };
-    let payloads = PayloadIndex::new(identity.workers);
+    let mut raft = RaftState::new(planted);
+    let payloads = PayloadIndex::new(identity.workers, planted);
     let mut seal = None;
     for info in &manifest.generations {
         let mut ends = Vec::new();
@@ -205,6 +299,11 @@ pub(super) fn replay(
             });
         }
     }
+    for entry in raft.entries.iter() {
+        if let EntryBody::Group(payload) = &entry.body {
+            payloads.note_entry(payload.name, entry.index);
+        }
+    }
     Ok(Replayed {
         raft,
         payloads,
@@ -219,11 +318,12 @@ pub(super) fn holds_nothing(info: &GenerationInfo) -> bool {
 }
 
 fn take_raft(raft: &mut RaftState, frame: &Frame<'_>) -> Result<(), String> {
+    let place = (frame.position.generation, frame.position.file_number);
     for record in frame.records() {
         let mut rest = record.payload;
         while !rest.is_empty() {
             let (record, behind) = RaftRecord::decode(rest)?;
-            raft.take(record)?;
+            raft.take(record, place)?;
             rest = behind;
         }
     }
@@ -270,12 +370,9 @@ mod tests {
     /// The state that a restart recovers from these records, with this rule broken and the payloads
     /// of the second term missing.
     fn recovered(fault: Option<Fault>, records: Vec<RaftRecord>) -> (RaftState, Cut) {
-        let mut raft = RaftState {
-            planted: FaultInjection::of(fault),
-            ..RaftState::default()
-        };
+        let mut raft = RaftState::new(FaultInjection::of(fault));
         for record in records {
-            raft.take(record).expect("no gap");
+            raft.take(record, (Generation(1), 1)).expect("no gap");
         }
         let cut = raft.cut(|payload| payload.name.term == 1);
         (raft, cut)
@@ -291,13 +388,13 @@ mod tests {
             records
         };
         let (raft, cut) = recovered(None, records());
-        assert_eq!((raft.persisted, raft.last_index()), (1, 1));
+        assert_eq!((raft.head.base.persisted, raft.entries.last()), (1, 1));
         assert_eq!((cut.from, cut.missing.len()), (Some(2), 0));
         // Mistaken for damage.
         let (_, cut) = recovered(Some(Fault::KeepPersisted), records());
         assert_eq!((cut.from, cut.missing.len()), (None, 1));
         let (raft, _) = recovered(Some(Fault::IgnoreTruncations), records());
-        assert_eq!(raft.last_index(), 3);
+        assert_eq!(raft.entries.last(), 3);
     }
 
     #[test]
@@ -309,8 +406,8 @@ mod tests {
             records
         };
         let (raft, cut) = recovered(None, records());
-        assert_eq!((raft.commit, cut.from), (1, Some(2)));
+        assert_eq!((raft.head.base.commit, cut.from), (1, Some(2)));
         let (raft, _) = recovered(Some(Fault::KeepCommitBeyondCut), records());
-        assert_eq!((raft.commit, raft.last_index()), (2, 1));
+        assert_eq!((raft.head.base.commit, raft.entries.last()), (2, 1));
     }
 }

@@ -2,13 +2,15 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use bytes::Bytes;
 use namiki_log::{Entry, Log, Stream, log_file_path};
 use namiki_platform::disk::{DirLock, Disk, read_unaligned};
-use namiki_platform::{Epoch, Stamp, WorkerId};
+use namiki_platform::{Epoch, Generation, Stamp, WorkerId};
 use parking_lot::Mutex;
 
+use super::base::RaftHead;
 use super::error::StoreError;
 use super::log_budget::LogBudget;
 use super::manifest::Manifest;
@@ -17,7 +19,7 @@ use super::open_files::OpenFiles;
 use super::payload_index::{BufferedPayloads, PAYLOAD_HEADER_BYTES, PayloadIndex, PayloadPlace};
 use super::raft_record::RaftRecord;
 use super::read_ahead::{COPY_BYTES_MAX, ReadAhead};
-use crate::entry::{LogEntry, PayloadName, PayloadRef};
+use crate::entry::{EntryBody, LogEntry, PayloadName, PayloadRef};
 
 /// The stream of Raft's own records. Payloads of worker w are in stream 1 + w.
 pub(super) const RAFT_STREAM: WorkerId = WorkerId(0);
@@ -28,14 +30,18 @@ pub struct NodeStore {
     pub(super) dir: PathBuf,
     pub(super) log_dir: PathBuf,
     pub(super) identity: NodeIdentity,
+    /// The generation of the log that is written.
+    pub(super) generation: Generation,
     pub(super) disk: Arc<dyn Disk>,
     pub(super) budget: Arc<LogBudget>,
     // Before the lock, so that it is dropped first.
     pub(super) log: Arc<Log<BufferedPayloads>>,
     pub(super) payloads: Arc<PayloadIndex>,
     pub(super) files: OpenFiles,
-    /// Index of the last entry that was appended.
-    pub(super) last_index: Mutex<u64>,
+    /// The state that the records of stream 0 add up to. Its lock orders them.
+    pub(super) head: Mutex<RaftHead>,
+    /// Whether the next record of stream 0 follows a base record.
+    pub(super) has_base: AtomicBool,
     /// Held until the storage is closed.
     pub(super) held: Mutex<Option<(Manifest, DirLock)>>,
 }
@@ -65,11 +71,14 @@ impl NodeStore {
     pub fn append_raft(&self, records: &[RaftRecord]) -> Result<(), StoreError> {
         let stream = self.raft_stream();
         let bytes_max = stream.payload_bytes_max();
-        let mut last_index = self.last_index.lock();
-        check_order(*last_index, records);
+        let mut head = self.head.lock();
+        check_order(&head, records);
         let too_long = records.iter().map(RaftRecord::encoded_bytes).max();
         if let Some(bytes) = too_long.filter(|bytes| *bytes > bytes_max) {
             return Err(StoreError::TooLong { bytes, bytes_max });
+        }
+        if !records.is_empty() && !self.has_base() {
+            self.append_base(&mut head)?;
         }
         let mut rest = records;
         while !rest.is_empty() {
@@ -79,10 +88,42 @@ impl NodeStore {
                 bytes <= bytes_max
             });
             let (now, later) = rest.split_at(fitting.count());
-            self.append_together(stream, now)?;
-            *last_index = last_index_after(*last_index, now);
+            self.append_together(stream, now, |_| {})?;
+            for record in now {
+                head.note(record);
+                if let RaftRecord::Entry(entry) = record
+                    && let EntryBody::Group(payload) = &entry.body
+                {
+                    self.payloads.note_entry(payload.name, entry.index);
+                }
+            }
             rest = later;
         }
+        Ok(())
+    }
+
+    /// Whether stream 0 of the generation that is written has begun with a base record. Written
+    /// under the lock of the head.
+    pub(super) fn has_base(&self) -> bool {
+        self.has_base.load(Ordering::Relaxed)
+    }
+
+    /// Appends a base record, under the lock of the head: a segment begins (E1).
+    pub(super) fn append_base(&self, head: &mut RaftHead) -> Result<(), StoreError> {
+        let base = head.next_base();
+        let record = RaftRecord::Base(Box::new(base.clone()));
+        let (bytes, bytes_max) = (
+            record.encoded_bytes(),
+            self.raft_stream().payload_bytes_max(),
+        );
+        if bytes > bytes_max {
+            return Err(StoreError::TooLong { bytes, bytes_max });
+        }
+        let file_number = Arc::new(AtomicU64::new(0));
+        let held = Arc::clone(&file_number);
+        self.append_together(self.raft_stream(), &[record], |it| it.push_base(held))?;
+        head.begin_segment(&base, (self.generation, file_number));
+        self.has_base.store(true, Ordering::Relaxed);
         Ok(())
     }
 
@@ -91,6 +132,7 @@ impl NodeStore {
         &self,
         stream: &Stream<BufferedPayloads>,
         records: &[RaftRecord],
+        hold: impl FnOnce(&mut BufferedPayloads),
     ) -> Result<(), StoreError> {
         let bytes = records.iter().map(RaftRecord::encoded_bytes).sum();
         let term = records.iter().map(RaftRecord::term).max().unwrap_or(0);
@@ -98,7 +140,7 @@ impl NodeStore {
             records.iter().fold(into, |out, record| record.encode(out));
         };
         stream
-            .append(Entry::Part, stamp(term), Epoch(0), bytes, encode, |_| {})
+            .append(Entry::Part, stamp(term), Epoch(0), bytes, encode, hold)
             .map(drop)
             .map_err(|error| StoreError::of_log(&self.dir, error))
     }
@@ -186,13 +228,11 @@ impl NodeStore {
         name: PayloadName,
         ahead: &mut ReadAhead,
     ) -> Result<Bytes, StoreError> {
-        let (payload, place) =
-            self.payloads
-                .get(name)
-                .ok_or_else(|| StoreError::NoSuchPayload {
-                    dir: self.dir.clone(),
-                    name,
-                })?;
+        let is_missing = || StoreError::NoSuchPayload {
+            dir: self.dir.clone(),
+            name,
+        };
+        let (payload, place) = self.payloads.get(name).ok_or_else(is_missing)?;
         let place = place.ok_or(StoreError::NotDurable { name })?;
         let length = payload.length as usize;
         let stretch = ahead.of_worker(name.worker);
@@ -209,8 +249,14 @@ impl NodeStore {
             }
         }
         // By itself: it may be intact although the bytes behind it cannot be read.
-        let bytes = self.read_from(name, place, length)?;
-        if !payload.matches(&bytes) {
+        let read = self.read_from(name, place, length);
+        let is_whole = read.as_ref().is_ok_and(|bytes| payload.matches(bytes));
+        if !is_whole && self.payloads.get(name).is_none() {
+            // It was truncated in the meantime.
+            return Err(is_missing());
+        }
+        let bytes = read?;
+        if !is_whole {
             return Err(StoreError::DamagedPayload {
                 name,
                 path: self.file_of(name, place),
@@ -250,11 +296,23 @@ impl NodeStore {
         )
     }
 
-    /// Whether the log may grow by two files for each worker: a leader with less room accepts no
-    /// more commands.
+    /// Whether the log may grow by two files for each stream, stream 0 included: a leader with less
+    /// room accepts no more commands.
     #[must_use]
     pub fn has_room(&self) -> bool {
-        self.budget.has_room(2 * u64::from(self.identity.workers))
+        self.budget.has_room()
+    }
+
+    /// The bytes that the log's files may still grow by.
+    #[must_use]
+    pub fn room_bytes(&self) -> u64 {
+        self.budget.left()
+    }
+
+    /// Limit on the log's files together: [`u64::MAX`] without one.
+    #[must_use]
+    pub fn log_bytes_max(&self) -> u64 {
+        self.budget.bytes_max()
     }
 
     /// Total length of the log's files.
@@ -292,7 +350,7 @@ impl NodeStore {
             .map_err(|error| StoreError::of_log(&self.dir, error))
     }
 
-    fn raft_stream(&self) -> &Stream<BufferedPayloads> {
+    pub(super) fn raft_stream(&self) -> &Stream<BufferedPayloads> {
         self.log.stream(RAFT_STREAM)
     }
 
@@ -324,26 +382,20 @@ fn stamp(term: u64) -> Stamp {
     Stamp(term).min(Stamp::MAX)
 }
 
-/// The last index after these records.
-fn last_index_after(last: u64, records: &[RaftRecord]) -> u64 {
-    records.iter().fold(last, |last, record| match record {
-        RaftRecord::Entry(entry) => entry.index,
-        RaftRecord::Truncate { from } => last.min(from - 1),
-        _ => last,
-    })
-}
-
 /// Panics if a record does not follow the ones before.
-fn check_order(last: u64, records: &[RaftRecord]) {
-    records.iter().fold(last, |last, record| {
-        if let RaftRecord::Entry(LogEntry { index: from, .. }) | RaftRecord::Truncate { from } =
-            record
-        {
-            assert!(
-                *from >= 1 && *from <= last + 1,
-                "{record:?} comes after index {last}"
-            );
-        }
-        last_index_after(last, std::slice::from_ref(record))
+fn check_order(head: &RaftHead, records: &[RaftRecord]) {
+    let first = head.base.snapshot.position.index + 1;
+    records.iter().fold(head.last_index(), |last, record| {
+        let (from, last_then) = match record {
+            RaftRecord::Entry(LogEntry { index, .. }) => (*index, *index),
+            RaftRecord::Truncate { from } => (*from, last.min(from.saturating_sub(1))),
+            RaftRecord::Base(_) => panic!("only the storage writes base records"),
+            _ => return last,
+        };
+        assert!(
+            (first..=last + 1).contains(&from),
+            "{record:?} comes after index {last}, and the log begins at {first}"
+        );
+        last_then
     });
 }

@@ -1,7 +1,11 @@
 //! The task of a client's connection: hello, then requests to the node and responses from it.
 //!
 //! The resources of a client are limited from the start: connections, bytes of a message that has
-//! not arrived completely, the time of its arrival, the commands of a group, and unread responses.
+//! not arrived completely, the time of its arrival, the memory of a request, and unread responses.
+//!
+//! Fairness: large requests are decoded one at a time, and take half of the thread's time at most,
+//! so short requests of other clients wait for one of them. A client that does not read its
+//! responses, or was told that the node is busy, is not read from for some time.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -9,16 +13,18 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use namiki_client::protocol::{
-    HELLO_BYTES_MAX, MAGIC, MESSAGE_BYTES_MAX, PROTOCOL_VERSION, Request, Response, claimed_group,
-    claimed_version, decode, encode,
+    DecodedSize, DisconnectReason, HELLO_BYTES_MAX, MAGIC, MESSAGE_BYTES_MAX, PROTOCOL_VERSION,
+    Request, Response, claimed_group, claimed_version, decode, decoded_size, encode,
 };
+use parking_lot::Mutex;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::yield_now;
 use tokio::time::{Instant as Deadline, sleep, timeout, timeout_at};
 
-use crate::network::ConnectionId;
+use crate::network::{ClientName, ConnectionId};
 use crate::transport::clients::ResponseQueue;
 use crate::transport::connection_security::{Accepted, SecurityError, Shown};
 use crate::transport::frame_reader::{Budget, Buffered, FrameReadError, FrameReader};
@@ -34,6 +40,59 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// Silence after which the system probes the other machine (TCP keepalive).
 const KEEPALIVE: Duration = Duration::from_secs(30);
 
+/// A request longer than this is large.
+const LARGE_BYTES: usize = 64 << 10;
+/// Largest number of bytes in memory for a byte of a request: a row without key and value has three
+/// bytes, and takes 56 in a vector that may be half empty.
+const GROWTH_MAX: usize = 40;
+/// Time spent on large requests after which the thread is left to others for as long.
+const LARGE_TIME: Duration = Duration::from_millis(2);
+
+/// Admits large requests one at a time.
+struct LargeRequests {
+    turn: Semaphore,
+    /// Time spent since the last pause.
+    spent: Mutex<Duration>,
+}
+
+impl LargeRequests {
+    fn new() -> Self {
+        Self {
+            turn: Semaphore::new(1),
+            spent: Mutex::default(),
+        }
+    }
+
+    /// Processes a request as the only large one, then leaves the thread to others.
+    async fn run<T>(&self, process: impl FnOnce() -> T) -> T {
+        // It fails only if the semaphore is closed, which it never is.
+        let _turn = self.turn.acquire().await.ok();
+        let begin = Instant::now();
+        let result = process();
+        let spent = {
+            let mut spent = self.spent.lock();
+            *spent += begin.elapsed();
+            if *spent < LARGE_TIME {
+                Duration::ZERO
+            } else {
+                std::mem::take(&mut *spent)
+            }
+        };
+        if spent.is_zero() {
+            yield_now().await;
+        } else {
+            sleep(spent).await;
+        }
+        result
+    }
+}
+
+/// State of all connections of clients.
+struct Admission {
+    budget: Budget,
+    large: LargeRequests,
+}
+
 /// The reason for which a connection ends.
 #[derive(Debug, thiserror::Error)]
 enum EndReason {
@@ -47,15 +106,22 @@ enum EndReason {
     Refused(String),
     #[error("the client belongs to cluster {0:032x}, and this is a node of another")]
     OtherCluster(u128),
+    /// A response was written in part at most.
     #[error("the client does not read its responses")]
     NotReading,
+    /// All responses that were written are whole.
+    #[error("the client has too many unread responses")]
+    Overflowed,
 }
 
 /// Accepts connections of clients, for ever.
 pub(super) async fn accept(context: Context, listener: TcpListener) {
     let limits = context.shared.settings.limits;
     let strangers = Arc::new(Semaphore::new(limits.strangers_max));
-    let budget = Budget::of_bytes(limits.client_buffer_bytes_max);
+    let admission = Arc::new(Admission {
+        budget: Budget::of_bytes(limits.client_buffer_bytes_max),
+        large: LargeRequests::new(),
+    });
     loop {
         match listener.accept().await {
             Ok((stream, address)) => {
@@ -63,7 +129,8 @@ pub(super) async fn accept(context: Context, listener: TcpListener) {
                 let Ok(stranger) = Arc::clone(&strangers).try_acquire_owned() else {
                     continue;
                 };
-                let serving = serve(context.clone(), stream, address, stranger, budget.clone());
+                let admission = Arc::clone(&admission);
+                let serving = serve(context.clone(), stream, address, stranger, admission);
                 context.spawn(serving);
             }
             Err(error) => {
@@ -79,7 +146,7 @@ async fn serve(
     stream: TcpStream,
     address: SocketAddr,
     stranger: OwnedSemaphorePermit,
-    budget: Budget,
+    admission: Arc<Admission>,
 ) {
     let shared = &context.shared;
     // Without these options responses are slower, and a dead machine is detected later.
@@ -94,11 +161,15 @@ async fn serve(
             mut to,
             shown,
         })) => {
+            let budget = admission.budget.clone();
             let mut reader = FrameReader::with_budget(from, CHUNK_BYTES, budget);
             let result = say_hello(shared, &mut reader, &shown, until).await;
             drop(stranger);
             match result {
-                Ok(()) => serve_client(&context, reader, &mut to).await,
+                Ok(()) => {
+                    let name = shown.client(address.ip());
+                    serve_client(&context, &admission, &name, reader, &mut to).await
+                }
                 Err(reason) => {
                     refuse(shared, &mut to, &reason).await;
                     reason
@@ -174,6 +245,9 @@ async fn refuse(shared: &Shared, to: &mut Outgoing, reason: &EndReason) {
         EndReason::OtherCluster(_) => Response::OtherCluster {
             cluster: shared.identity.cluster,
         },
+        EndReason::Overflowed => Response::Disconnected {
+            reason: DisconnectReason::NotReading,
+        },
         _ => return,
     };
     let mut bytes = Vec::new();
@@ -205,6 +279,8 @@ impl Drop for Registered<'_> {
 
 async fn serve_client(
     context: &Context,
+    admission: &Admission,
+    name: &ClientName,
     mut reader: FrameReader<Incoming>,
     to: &mut Outgoing,
 ) -> EndReason {
@@ -229,77 +305,131 @@ async fn serve_client(
         node: shared.identity.node.number(),
         group_commands_max: shared.settings.group_commands_max,
     };
-    queue.push(welcome, &shared.wakeups);
+    queue.push(welcome, &shared.client_wakeups);
+    let client = ConnectedClient {
+        context,
+        admission,
+        id,
+        name,
+        queue: &queue,
+    };
     let reason = tokio::select! {
-        reason = read_requests(context, id, &queue, &mut reader) => reason,
-        reason = write_responses(shared, &queue, to) => return reason,
+        reason = client.read_requests(&mut reader) => reason,
+        reason = write_responses(shared, &queue, to) => match reason {
+            EndReason::Overflowed => reason,
+            reason => return reason,
+        },
     };
     refuse(shared, to, &reason).await;
     reason
 }
 
-async fn read_requests(
-    context: &Context,
+/// A client after its hello.
+struct ConnectedClient<'a> {
+    context: &'a Context,
+    admission: &'a Admission,
     id: ConnectionId,
-    queue: &ResponseQueue,
-    reader: &mut FrameReader<Incoming>,
-) -> EndReason {
-    loop {
-        if let Err(reason) = read_request(context, id, queue, reader).await {
-            return reason;
-        }
-    }
+    name: &'a ClientName,
+    queue: &'a ResponseQueue,
 }
 
-async fn read_request(
-    context: &Context,
-    id: ConnectionId,
-    queue: &ResponseQueue,
-    reader: &mut FrameReader<Incoming>,
-) -> Result<(), EndReason> {
-    let shared = &context.shared;
-    let settings = &shared.settings;
-    let limit = settings
-        .limits
-        .client_message_bytes_max
-        .min(MESSAGE_BYTES_MAX);
-    let frame = match reader.buffered(limit)? {
-        Buffered::Frame(frame) => frame,
-        Buffered::Part(_) => {
-            // Between two messages a client may be silent.
-            reader.begin().await?;
-            let arrived = timeout(settings.timing.message_timeout, reader.next(limit)).await;
-            arrived.map_err(|_| EndReason::Slow)??
+impl ConnectedClient<'_> {
+    async fn read_requests(&self, reader: &mut FrameReader<Incoming>) -> EndReason {
+        loop {
+            if let Err(reason) = self.read_request(reader).await {
+                return reason;
+            }
         }
-    };
-    // Before memory is allocated for them.
-    if let Some(claimed) = claimed_group(&frame)
-        && claimed.commands > u64::from(settings.group_commands_max)
-    {
-        let refused = Response::Refused {
-            request: claimed.group,
-            reason: format!(
-                "a group of {} commands exceeds the limit of {}; send several groups",
-                claimed.commands, settings.group_commands_max
-            ),
-        };
-        queue.push(refused, &shared.wakeups);
-        return Ok(());
     }
-    let request = decode(&frame).map_err(|error| EndReason::Refused(error.to_string()))?;
-    drop(frame);
-    match request {
-        Request::Hello { .. } => Err(EndReason::Refused(
-            "a hello may only be the first message of a connection".to_owned(),
-        )),
-        Request::CutLinks { nodes } => {
-            queue.push(cut_links(shared, nodes), &shared.wakeups);
-            Ok(())
+
+    async fn read_request(&self, reader: &mut FrameReader<Incoming>) -> Result<(), EndReason> {
+        let settings = &self.context.shared.settings;
+        let limit = settings
+            .limits
+            .client_message_bytes_max
+            .min(MESSAGE_BYTES_MAX);
+        self.queue.until_readable().await;
+        let frame = match reader.buffered(limit)? {
+            Buffered::Frame(frame) => frame,
+            Buffered::Part(_) => {
+                // Between two messages a client may be silent.
+                reader.begin().await?;
+                let arrived = timeout(settings.timing.message_timeout, reader.next(limit)).await;
+                arrived.map_err(|_| EndReason::Slow)??
+            }
+        };
+        if frame.len() <= LARGE_BYTES {
+            return self.take(&frame);
         }
-        request => {
-            context.inbox.request(id, request);
-            Ok(())
+        self.admission.large.run(|| self.take(&frame)).await
+    }
+
+    /// Decodes a request and passes it on.
+    fn take(&self, frame: &[u8]) -> Result<(), EndReason> {
+        let shared = &self.context.shared;
+        // Before memory is allocated for it.
+        if let Some(refused) = self.too_large(frame)? {
+            self.queue.push(refused, &shared.client_wakeups);
+            return Ok(());
         }
+        let request = decode(frame).map_err(|error| EndReason::Refused(error.to_string()))?;
+        match request {
+            Request::Hello { .. } => Err(EndReason::Refused(
+                "a hello may only be the first message of a connection".to_owned(),
+            )),
+            Request::CutLinks { nodes } => {
+                self.queue
+                    .push(cut_links(shared, nodes), &shared.client_wakeups);
+                Ok(())
+            }
+            request => {
+                (self.context.inbox).request(self.id, self.name, request);
+                Ok(())
+            }
+        }
+    }
+
+    /// The answer to a request that would take too much memory.
+    fn too_large(&self, frame: &[u8]) -> Result<Option<Response>, EndReason> {
+        let settings = &self.context.shared.settings;
+        let commands_max = settings.group_commands_max;
+        if let Some(claimed) = claimed_group(frame)
+            && claimed.commands > u64::from(commands_max)
+        {
+            let reason = format!(
+                "a group of {} commands exceeds the limit of {commands_max}; send several groups",
+                claimed.commands
+            );
+            return Ok(Some(Response::Refused {
+                request: claimed.group,
+                reason,
+            }));
+        }
+        // A short one is short in memory, too: it needs no pass over its bytes.
+        let bytes_max = settings.limits.client_request_bytes_max;
+        if frame.len().saturating_mul(GROWTH_MAX) <= bytes_max {
+            return Ok(None);
+        }
+        let size = decoded_size(frame).map_err(|error| EndReason::Refused(error.to_string()))?;
+        let Some(DecodedSize {
+            request,
+            items,
+            bytes,
+        }) = size
+        else {
+            return Ok(None);
+        };
+        let keys_max = settings.limits.read_keys_max;
+        let reason = if items > u64::from(keys_max) && claimed_group(frame).is_none() {
+            format!("a read of {items} keys exceeds the limit of {keys_max}; send several")
+        } else if bytes > bytes_max {
+            format!(
+                "the request takes {bytes} bytes of memory, and the limit is {bytes_max}; send several shorter ones"
+            )
+        } else {
+            return Ok(None);
+        };
+        Ok(Some(Response::Refused { request, reason }))
     }
 }
 
@@ -320,17 +450,15 @@ async fn write_responses(shared: &Shared, queue: &ResponseQueue, to: &mut Outgoi
     let mut responses = VecDeque::new();
     let mut bytes = Vec::new();
     loop {
-        if queue.take(&mut responses).is_err() {
-            return EndReason::NotReading;
+        if queue.take(&mut responses, BATCH_BYTES).is_err() {
+            return EndReason::Overflowed;
         }
         if responses.is_empty() {
             queue.wake.notified().await;
             continue;
         }
         bytes.clear();
-        while bytes.len() < BATCH_BYTES
-            && let Some(response) = responses.pop_front()
-        {
+        for response in responses.drain(..) {
             if let Err(error) = encode(&response, &mut bytes) {
                 return EndReason::Refused(error.to_string());
             }
@@ -351,5 +479,6 @@ async fn write_responses(shared: &Shared, queue: &ResponseQueue, to: &mut Outgoi
         if bytes.capacity() > 4 * BATCH_BYTES {
             bytes = Vec::new();
         }
+        queue.written();
     }
 }

@@ -1,27 +1,64 @@
 //! Queues of responses to clients: a bounded one for each connection.
 //!
-//! Any thread of the node pushes; the connection's task encodes and writes. A client that does not read is disconnected when its queue is
-//! full: its requests are known by session and number, so it may ask again.
+//! Any thread of the node pushes; the connection's task encodes and writes. A response counts until
+//! it is written. A client that does not read is not read from either, and is disconnected when its
+//! queue is full: its requests are known by session and number, so it may ask again.
+//!
+//! All queues share a budget. A queue may hold as much as is left of it afterwards (a dynamic
+//! threshold), so n clients that do not read leave the (n + 1)-th part of the budget for others.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use namiki_client::protocol::Response;
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::Notify;
+use tokio::time::sleep_until;
 
 use crate::network::ConnectionId;
 use crate::transport::wakeups::Wakeups;
 
+/// Bytes of unread responses that a client may have if the budget is used up.
+const SHORT_BYTES: usize = 4096;
+/// First and longest pause in reading from a client after it was told that the node is busy.
+const BUSY_PAUSE_FIRST: Duration = Duration::from_millis(2);
+const BUSY_PAUSE_LONGEST: Duration = Duration::from_millis(128);
+
 /// The open connections of clients.
-#[derive(Default)]
 pub(super) struct ClientRegistry {
     connections: RwLock<HashMap<ConnectionId, Arc<ResponseQueue>>>,
     last: AtomicU64,
+    budget: Arc<ResponseBudget>,
+}
+
+/// Bytes of unwritten responses of all clients.
+struct ResponseBudget {
+    used: AtomicUsize,
+    bytes_max: usize,
+}
+
+impl ResponseBudget {
+    fn free(&self) -> usize {
+        self.bytes_max
+            .saturating_sub(self.used.load(Ordering::Relaxed))
+    }
 }
 
 impl ClientRegistry {
+    /// `bytes_max`: of unwritten responses of all clients.
+    pub(super) fn new(bytes_max: usize) -> Self {
+        Self {
+            connections: RwLock::default(),
+            last: AtomicU64::new(0),
+            budget: Arc::new(ResponseBudget {
+                used: AtomicUsize::new(0),
+                bytes_max,
+            }),
+        }
+    }
+
     /// Makes a queue for a new connection, unless the limit is reached.
     pub(super) fn register(
         &self,
@@ -33,7 +70,7 @@ impl ClientRegistry {
             return None;
         }
         let id = ConnectionId(1 + self.last.fetch_add(1, Ordering::Relaxed));
-        let queue = Arc::new(ResponseQueue::new(bytes_max));
+        let queue = Arc::new(ResponseQueue::new(bytes_max, Arc::clone(&self.budget)));
         connections.insert(id, Arc::clone(&queue));
         Some((id, queue))
     }
@@ -56,16 +93,25 @@ pub(super) struct ResponseQueue {
     state: Mutex<State>,
     /// Tells the connection's task that there are responses.
     pub(super) wake: Arc<Notify>,
+    /// Tells the reader of requests that responses were written.
+    drained: Notify,
     bytes_max: usize,
+    budget: Arc<ResponseBudget>,
 }
 
 #[derive(Default)]
 struct State {
-    responses: VecDeque<Response>,
-    bytes: usize,
+    responses: VecDeque<(Response, usize)>,
+    /// Bytes of `responses`.
+    queued: usize,
+    /// Bytes that were taken and are not written.
+    taken: usize,
     /// The connection's task has been notified, and has not checked yet.
     announced: bool,
     overflowed: bool,
+    /// Number of times in a row that the client was told that the node is busy.
+    busy: u32,
+    paused_until: Option<Instant>,
 }
 
 /// The client has more unread responses than it may have.
@@ -73,28 +119,23 @@ struct State {
 pub(super) struct Overflowed;
 
 impl ResponseQueue {
-    fn new(bytes_max: usize) -> Self {
+    fn new(bytes_max: usize, budget: Arc<ResponseBudget>) -> Self {
         Self {
             state: Mutex::default(),
             wake: Arc::default(),
+            drained: Notify::new(),
             bytes_max,
+            budget,
         }
     }
 
-    /// Appends a response and wakes the connection's task.
+    /// Appends a response and wakes the connection's task. Rows that find no room are replaced by
+    /// [`Response::Busy`]: they can be read again.
     pub(super) fn push(&self, response: Response, wakeups: &Wakeups) {
+        let bytes = bytes_of(&response);
         let announce = {
             let mut state = self.state.lock();
-            let bytes = bytes_of(&response);
-            // A single response is never too much.
-            if state.bytes + bytes > self.bytes_max && !state.responses.is_empty() {
-                state.overflowed = true;
-                state.responses = VecDeque::new();
-            }
-            if !state.overflowed {
-                state.bytes += bytes;
-                state.responses.push_back(response);
-            }
+            self.add(&mut state, response, bytes);
             !std::mem::replace(&mut state.announced, true)
         };
         if announce {
@@ -102,20 +143,101 @@ impl ResponseQueue {
         }
     }
 
-    /// Appends all responses to `into`.
-    pub(super) fn take(&self, into: &mut VecDeque<Response>) -> Result<(), Overflowed> {
+    fn add(&self, state: &mut State, response: Response, bytes: usize) {
+        if state.overflowed {
+            return;
+        }
+        let (unread, free) = (state.queued + state.taken, self.budget.free());
+        // Afterwards, at least as much is left as this client has.
+        let is_share = unread + 2 * bytes <= free;
+        // A single response may be longer than the limit of a client.
+        let fits = is_share && (unread == 0 || unread + bytes <= self.bytes_max);
+        if !fits && unread + bytes > SHORT_BYTES {
+            if let Response::Rows { request, .. } = response {
+                let busy = Response::Busy { request };
+                let bytes = bytes_of(&busy);
+                return self.add(state, busy, bytes);
+            }
+            state.overflowed = true;
+            state.responses = VecDeque::new();
+            self.budget.used.fetch_sub(state.queued, Ordering::Relaxed);
+            state.queued = 0;
+            return;
+        }
+        if matches!(response, Response::Busy { .. }) {
+            let pause = BUSY_PAUSE_FIRST * (1 << state.busy.min(6));
+            state.busy = state.busy.saturating_add(1);
+            state.paused_until = Some(Instant::now() + pause.min(BUSY_PAUSE_LONGEST));
+        } else {
+            state.busy = 0;
+        }
+        self.budget.used.fetch_add(bytes, Ordering::Relaxed);
+        state.queued += bytes;
+        state.responses.push_back((response, bytes));
+    }
+
+    /// Appends the next responses to `into`, up to about `bytes_max` bytes. The caller reports by
+    /// [`written`](Self::written) that they are written.
+    pub(super) fn take(
+        &self,
+        into: &mut VecDeque<Response>,
+        bytes_max: usize,
+    ) -> Result<(), Overflowed> {
         let mut state = self.state.lock();
         state.announced = false;
-        state.bytes = 0;
         if state.overflowed {
             return Err(Overflowed);
         }
-        if into.is_empty() {
-            std::mem::swap(into, &mut state.responses);
-        } else {
-            into.append(&mut state.responses);
+        let mut bytes = 0;
+        while bytes < bytes_max
+            && let Some((response, its_bytes)) = state.responses.pop_front()
+        {
+            bytes += its_bytes;
+            into.push_back(response);
         }
+        if state.responses.is_empty() && state.responses.capacity() > 1024 {
+            state.responses = VecDeque::new();
+        }
+        state.queued -= bytes;
+        state.taken += bytes;
         Ok(())
+    }
+
+    /// Everything that was taken is written.
+    pub(super) fn written(&self) {
+        let mut state = self.state.lock();
+        let bytes = std::mem::take(&mut state.taken);
+        drop(state);
+        self.budget.used.fetch_sub(bytes, Ordering::Relaxed);
+        self.drained.notify_one();
+    }
+
+    /// Waits while the client has many unread responses, or was told that the node is busy: it is
+    /// not read from.
+    pub(super) async fn until_readable(&self) {
+        loop {
+            let (is_full, paused_until) = {
+                let mut state = self.state.lock();
+                let is_full = state.queued + state.taken > self.bytes_max / 2;
+                (is_full, state.paused_until.take())
+            };
+            if is_full {
+                self.drained.notified().await;
+                continue;
+            }
+            match paused_until {
+                Some(until) if until > Instant::now() => sleep_until(until.into()).await,
+                _ => return,
+            }
+        }
+    }
+}
+
+impl Drop for ResponseQueue {
+    fn drop(&mut self) {
+        let state = self.state.get_mut();
+        let bytes = state.queued + state.taken;
+        self.budget.used.fetch_sub(bytes, Ordering::Relaxed);
     }
 }
 
@@ -123,15 +245,22 @@ impl ResponseQueue {
 fn bytes_of(response: &Response) -> usize {
     let own = std::mem::size_of::<Response>();
     own + match response {
-        Response::Results { outcomes, .. } => outcomes.len(),
+        Response::Results { outcomes, .. } => outcomes.capacity(),
         Response::Rows { values, .. } => {
             let row = |value: &Option<Vec<u8>>| {
-                std::mem::size_of::<Option<Vec<u8>>>() + value.as_ref().map_or(0, Vec::len)
+                std::mem::size_of::<Option<Vec<u8>>>() + value.as_ref().map_or(0, Vec::capacity)
             };
             values.iter().map(row).sum()
         }
-        Response::Refused { reason, .. } => reason.len(),
-        Response::Table { name, .. } => name.len(),
+        Response::Refused { reason, .. } => reason.capacity(),
+        Response::Table { name, .. } => name.capacity(),
+        Response::Status(status) => {
+            let (members, matched) = (&status.members, &status.matched);
+            std::mem::size_of_val(&**status)
+                + std::mem::size_of_val(&members[..])
+                + std::mem::size_of_val(&matched[..])
+        }
+        Response::LinksCut { nodes } => std::mem::size_of_val(&nodes[..]),
         _ => 0,
     }
 }
@@ -150,24 +279,66 @@ mod tests {
         }
     }
 
+    fn rows(bytes: usize) -> Response {
+        Response::Rows {
+            request: 1,
+            values: vec![Some(vec![0; bytes])],
+            lsn: 1,
+        }
+    }
+
     #[test]
     fn a_client_that_does_not_read_overflows_its_queue() {
-        let (registry, wakeups) = (ClientRegistry::default(), Wakeups::default());
-        let (_, queue) = registry.register(1, 3000).unwrap();
+        let (registry, wakeups) = (ClientRegistry::new(1 << 20), Wakeups::default());
+        let (_, queue) = registry.register(1, 6000).unwrap();
         let mut taken = VecDeque::new();
-        queue.push(results(2000), &wakeups);
-        assert!(queue.take(&mut taken).is_ok());
-        queue.push(results(5000), &wakeups);
-        assert!(queue.take(&mut taken).is_ok(), "one is never too much");
-        assert_eq!(taken.len(), 2);
-        queue.push(results(2000), &wakeups);
-        queue.push(results(2000), &wakeups);
-        assert!(queue.take(&mut taken).is_err());
+        queue.push(results(10_000), &wakeups);
+        assert!(queue.take(&mut taken, 1).is_ok(), "one is never too much");
+        assert_eq!(taken.len(), 1);
+        queue.written();
+        queue.push(results(4000), &wakeups);
+        assert!(queue.take(&mut taken, 1).is_ok());
+        // It was taken, and is not written.
+        queue.push(results(4000), &wakeups);
+        assert!(queue.take(&mut taken, 1).is_err());
+        drop((queue, registry.connections.write().drain()));
+        assert_eq!(registry.budget.free(), 1 << 20);
+    }
+
+    #[test]
+    fn clients_that_do_not_read_leave_room_for_others() {
+        let (registry, wakeups) = (ClientRegistry::new(1 << 20), Wakeups::default());
+        let queues: Vec<_> = (0..7)
+            .map(|_| registry.register(8, 1 << 20).unwrap().1)
+            .collect();
+        for _ in 0..1000 {
+            for queue in &queues {
+                queue.push(results(1000), &wakeups);
+            }
+        }
+        // Each has a share, or has lost everything when it asked for more.
+        assert!(registry.budget.free() >= (1 << 20) / 8);
+        let (_, honest) = registry.register(8, 1 << 20).unwrap();
+        honest.push(results(50_000), &wakeups);
+        let mut taken = VecDeque::new();
+        honest.take(&mut taken, usize::MAX).unwrap();
+        assert_eq!(taken, [results(50_000)]);
+    }
+
+    #[test]
+    fn rows_without_room_are_to_be_read_again() {
+        let (registry, wakeups) = (ClientRegistry::new(1 << 20), Wakeups::default());
+        let (_, queue) = registry.register(1, 10_000).unwrap();
+        queue.push(rows(9000), &wakeups);
+        queue.push(rows(9000), &wakeups);
+        let mut taken = VecDeque::new();
+        queue.take(&mut taken, usize::MAX).unwrap();
+        assert_eq!(taken, [rows(9000), Response::Busy { request: 1 }]);
     }
 
     #[test]
     fn connections_are_limited_and_never_share_a_number() {
-        let registry = ClientRegistry::default();
+        let registry = ClientRegistry::new(1 << 20);
         let (first, _) = registry.register(2, 1).unwrap();
         let (second, _) = registry.register(2, 1).unwrap();
         assert!(registry.register(2, 1).is_none());

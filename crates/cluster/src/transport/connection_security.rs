@@ -3,11 +3,13 @@
 //! The rest of the transport gets the halves of a connection here, and the check of the peer's
 //! claimed identity.
 
+use std::net::IpAddr;
 #[cfg(feature = "tls")]
 use std::sync::Arc;
 
 use tokio::net::TcpStream;
 
+use crate::network::ClientName;
 use crate::transport::stream::{Incoming, Outgoing, plain};
 #[cfg(feature = "tls")]
 use crate::transport::tls::NodeTls;
@@ -57,9 +59,9 @@ pub(super) struct Accepted {
 pub(super) enum Shown {
     /// Nothing: any claim is accepted.
     Nothing,
-    /// A certificate with these names of this cluster.
+    /// A certificate.
     #[cfg(feature = "tls")]
-    Names(Vec<namiki_client::tls::CertificateName>),
+    Certificate(crate::transport::tls::Certified),
 }
 
 impl Shown {
@@ -72,7 +74,7 @@ impl Shown {
         match self {
             Self::Nothing => true,
             #[cfg(feature = "tls")]
-            Self::Names(names) => names.iter().any(|name| {
+            Self::Certificate(it) => it.names.iter().any(|name| {
                 matches!(name, namiki_client::tls::CertificateName::Node { number: its, .. } if *its == number)
             }),
         }
@@ -83,7 +85,16 @@ impl Shown {
         match self {
             Self::Nothing => true,
             #[cfg(feature = "tls")]
-            Self::Names(names) => !names.is_empty(),
+            Self::Certificate(it) => !it.names.is_empty(),
+        }
+    }
+
+    /// The name of a client at this address.
+    pub(super) fn client(&self, address: IpAddr) -> ClientName {
+        match self {
+            Self::Nothing => ClientName::of_address(address),
+            #[cfg(feature = "tls")]
+            Self::Certificate(it) => ClientName::of_key(&it.key),
         }
     }
 }
@@ -109,8 +120,8 @@ impl NodeSecurity {
             }
             #[cfg(feature = "tls")]
             Self::Tls(tls) => {
-                let (from, to, names) = tls.accept(stream).await?;
-                let shown = Shown::Names(names);
+                let (from, to, certificate) = tls.accept(stream).await?;
+                let shown = Shown::Certificate(certificate);
                 Ok(Accepted { from, to, shown })
             }
         }

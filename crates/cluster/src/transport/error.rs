@@ -11,7 +11,7 @@ pub enum TransportError {
         "cannot listen for {from} at {address}; change `{key}` in the configuration, or stop the program that uses the address"
     )]
     Listen {
-        /// "nodes" or "clients".
+        /// "nodes", "clients" or "scrapers".
         from: &'static str,
         /// The address.
         address: String,

@@ -10,8 +10,8 @@
 //!         which           term u64, worker u16, number u64, length u32, digest u32
 //! ```
 //!
-//! A payload is neither copied when it is sent (the head of its frame is apart) nor when it is received (it is a slice of the buffer that it
-//! was read into).
+//! A payload is not copied when it is sent (the head of its frame is apart). When it is received it is a slice of the buffer that it was read
+//! into; a short one is copied then, since other frames share the buffer.
 
 use bytes::{Buf, Bytes, BytesMut};
 
@@ -128,6 +128,7 @@ impl OutgoingFrame {
     }
 
     /// Its length on the wire.
+    #[cfg(test)]
     pub(super) fn bytes(&self) -> usize {
         usize::from(self.head_bytes) + self.body.len()
     }

@@ -1,9 +1,10 @@
 //! Reads length-delimited frames from a connection, with limits.
 //!
 //! A length is compared with the limit before memory is allocated for it. A frame is a slice of the
-//! buffer that it was read into; a long one has a buffer of exactly its size. If the other side is
+//! buffer that it was read into; a long one has a buffer of about its size. If the other side is
 //! not known (a client), memory grows with the data that has arrived, and memory beyond a small
-//! buffer is taken from a budget that all connections share.
+//! buffer is taken from a budget that all connections share. A frame counts until the next one is
+//! requested, so a frame that waits to be decoded counts, too.
 //!
 //! # Invariants
 //! - F1. Every future here is cancellation-safe: dropping it loses no data that was read.
@@ -80,6 +81,8 @@ pub(super) struct FrameReader<R> {
     budget: Option<Budget>,
     /// The current frame's share of the budget.
     charged: Option<OwnedSemaphorePermit>,
+    /// The share of the frame that was returned last: its caller may still have it.
+    returned: Option<OwnedSemaphorePermit>,
 }
 
 impl<R: AsyncRead + Unpin> FrameReader<R> {
@@ -91,6 +94,7 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
             chunk_bytes,
             budget: None,
             charged: None,
+            returned: None,
         }
     }
 
@@ -131,6 +135,7 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
     /// # Errors
     /// After an error there are no further frames.
     pub(super) fn buffered(&mut self, limit: usize) -> Result<Buffered, FrameReadError> {
+        self.returned = None;
         let Some((prefix, rest)) = self.buffer.split_first_chunk::<LENGTH_BYTES>() else {
             return Ok(Buffered::Part(LENGTH_BYTES));
         };
@@ -149,7 +154,7 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
             return Ok(Buffered::Part(whole));
         }
         let frame = self.buffer.split_to(whole).freeze().slice(LENGTH_BYTES..);
-        self.charged = None;
+        self.returned = self.charged.take();
         if whole > self.chunk_bytes {
             // The frame owns its buffer, so that no connection keeps a long one.
             self.buffer = BytesMut::from(&self.buffer[..]);
@@ -180,7 +185,8 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
             return;
         }
         let capacity = match &self.budget {
-            None if capacity >= whole => return,
+            // The frame keeps its buffer: one that is much longer is not used.
+            None if capacity >= whole && capacity - whole <= whole / 8 => return,
             None => whole,
             Some(_) if capacity > buffered => return,
             Some(budget) => {
@@ -277,6 +283,8 @@ mod tests {
             assert!(budget.bytes_free() >= (1 << 20) - GROWTH_BYTES);
             sender.write_all(&vec![1; 900_000 - 100]).await.unwrap();
             assert_eq!(reader.next(1 << 20).await.unwrap().len(), 900_000);
+            assert!(budget.bytes_free() <= (1 << 20) - 900_000);
+            assert!(matches!(reader.buffered(1), Ok(Buffered::Part(_))));
             assert_eq!(budget.bytes_free(), 1 << 20);
         });
     }

@@ -12,17 +12,20 @@ use bytes::Bytes;
 use namiki::replica::Replica;
 use namiki::{Stamp, TableId};
 use namiki_client::protocol::{
-    Outcome, Request, SessionId, claimed_group, claimed_version, decode,
+    Outcome, Request, SessionId, claimed_group, claimed_version, decode, decoded_size,
 };
 use tokio::io::{AsyncRead, ReadBuf};
 
+use crate::command_size::{BOOKKEEPING_BYTES, memory_of_commands, memory_of_keys};
 use crate::entry::{PayloadName, PayloadRef};
 use crate::network::{NodeId, PeerMessage};
 use crate::payload::{Payload, PayloadBuilder};
+use crate::payload_cache::PayloadCache;
 use crate::raft::{look_at_message, messages};
 use crate::transport::frame::{IncomingFrame, OutgoingFrame};
 use crate::transport::frame_reader::{Budget, FrameReadError, FrameReader};
 use crate::transport::hello::{HELLO_FRAME_BYTES_MAX, Hello, Identity, check_answer};
+use crate::transport::incoming::{CHUNK_BYTES as PEER_CHUNK_BYTES, received};
 use crate::transport::lane::Lane;
 
 /// Bytes that are read at once: few, so that small inputs have long frames.
@@ -61,6 +64,76 @@ impl AsyncRead for Arriving<'_> {
         into.put_slice(now);
         self.bytes = later;
         Poll::Ready(Ok(()))
+    }
+}
+
+/// A payload cache and the lane that fills it.
+pub struct FilledCache(PayloadCache);
+
+impl FilledCache {
+    /// Puts sealed payloads of this length into a cache of `bytes_max` bytes.
+    #[must_use]
+    pub fn of_sealed(bytes_max: usize, payloads: u64, bytes: usize) -> Self {
+        let cache = PayloadCache::new(bytes_max);
+        for number in 1..=payloads {
+            let payload = vec![number as u8; bytes];
+            cache.insert(PayloadRef::of(name_of(number), &payload), payload.into());
+        }
+        Self(cache)
+    }
+
+    /// Puts payloads of this length into a cache of `bytes_max` bytes. They arrive on a lane, each
+    /// behind an invalid one of `others` bytes.
+    #[must_use]
+    pub fn of_received(bytes_max: usize, payloads: u64, bytes: usize, others: usize) -> Self {
+        let cache = PayloadCache::new(bytes_max);
+        let mut wire = Vec::new();
+        let mut put = |number, payload: &[u8]| {
+            let message = PeerMessage::Payload {
+                payload: PayloadRef::of(name_of(number), payload),
+                bytes: Bytes::copy_from_slice(payload),
+            };
+            let frame = OutgoingFrame::of(message);
+            wire.extend_from_slice(frame.head());
+            wire.extend_from_slice(frame.body());
+        };
+        for number in 1..=payloads {
+            put(0, &vec![0; others]);
+            put(number, &vec![number as u8; bytes]);
+        }
+        let arriving = Arriving {
+            bytes: &wire,
+            step: 64 << 10,
+        };
+        let mut reader = FrameReader::new(arriving, PEER_CHUNK_BYTES);
+        while let Ok(frame) = next_frame(&mut reader, FRAME_BYTES_MAX) {
+            let message = received(frame, Lane::Payloads(0));
+            if let Ok(PeerMessage::Payload { payload, bytes }) = message
+                && payload.name.number > 0
+            {
+                cache.insert(payload, bytes);
+            }
+        }
+        Self(cache)
+    }
+
+    /// Number of payloads of the first `payloads` that are kept.
+    #[must_use]
+    pub fn kept(&self, payloads: u64, bytes: usize) -> u64 {
+        let kept = |number: &u64| {
+            let payload = vec![*number as u8; bytes];
+            let payload = PayloadRef::of(name_of(*number), &payload);
+            self.0.get(&payload).is_some()
+        };
+        (1..=payloads).filter(kept).count() as u64
+    }
+}
+
+fn name_of(number: u64) -> PayloadName {
+    PayloadName {
+        term: 1,
+        worker: 0,
+        number,
     }
 }
 
@@ -112,17 +185,31 @@ pub fn requests(arriving: &[u8], step: usize) -> (Vec<Request>, Option<String>) 
 /// Asserts that the header found without decoding a request matches the request.
 fn says_what_it_claims(request: &Request, frame: &[u8]) {
     let claimed = claimed_group(frame);
+    let size = decoded_size(frame).expect("a request that can be decoded has a size");
     match request {
         Request::Submit {
             group, commands, ..
         } => {
             let claimed = claimed.expect("it is a group");
+            let size = size.expect("it is a group");
+            assert_eq!(
+                (size.request, size.items),
+                (claimed.group, claimed.commands)
+            );
+            let memory = memory_of_commands(commands);
+            assert!(size.bytes + commands.len() * BOOKKEEPING_BYTES >= memory);
             assert_eq!(
                 (claimed.group, claimed.commands),
                 (*group, commands.len() as u64)
             );
         }
-        _ => assert_eq!(claimed, None),
+        Request::Read { request, keys } => {
+            let size = size.expect("it is a read");
+            assert_eq!((size.request, size.items), (*request, keys.len() as u64));
+            assert!(size.bytes >= memory_of_keys(keys));
+            assert_eq!(claimed, None);
+        }
+        _ => assert_eq!((claimed, size), (None, None)),
     }
     if let Request::Hello { version, .. } = request
         && let Some(claimed) = claimed_version(frame)
@@ -201,12 +288,17 @@ fn look_at_frame(frame: IncomingFrame, lane: Lane) -> Result<(), String> {
 }
 
 fn replica() -> Arc<Replica> {
-    let replica = Arc::new(Replica::new());
+    let replica = Replica::in_memory().expect("memory suffices");
     for (id, fixed_keys) in TABLES {
-        let made = replica.create_table(TableId(id), &format!("table {id}"), fixed_keys);
-        made.expect("the tables are different");
+        let made = replica.create_table(&format!("table {id}"), fixed_keys);
+        assert_eq!(made, Ok(TableId(id)), "they are numbered from 1");
     }
-    replica
+    Arc::new(replica)
+}
+
+fn state_hash(replica: &Replica) -> u128 {
+    let hash = replica.view().and_then(|view| view.state_hash());
+    hash.expect("the view is open")
 }
 
 /// Reads a payload, and applies its changes as those of a committed group.
@@ -221,12 +313,12 @@ fn look_at_payload(bytes: &[u8]) -> Result<(), String> {
         assert!(section.count() <= bytes.len());
     }
     let replica = replica();
-    let before = replica.state_hash();
+    let before = state_hash(&replica);
     match replica.apply(Stamp(1), payload.changes) {
         Ok(_) => Ok(()),
         Err(error) => {
             assert_eq!(
-                replica.state_hash(),
+                state_hash(&replica),
                 before,
                 "{error}, and something was changed"
             );

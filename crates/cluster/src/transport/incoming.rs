@@ -17,7 +17,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout, timeout_at};
 
-use crate::network::NodeId;
+use crate::network::{NodeId, PeerMessage};
 use crate::transport::connection_security::Accepted;
 use crate::transport::frame::{
     FrameKind, FrameNonsense, IncomingFrame, OVERHEAD_BYTES_MAX, OutgoingFrame,
@@ -31,7 +31,7 @@ use crate::transport::stream::{Incoming, Outgoing};
 use crate::transport::write_batch::WriteBatch;
 
 /// Bytes that are read at once from a node.
-const CHUNK_BYTES: usize = 64 << 10;
+pub(super) const CHUNK_BYTES: usize = 64 << 10;
 /// Pause after a failure to accept: descriptors may be exhausted.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
@@ -212,6 +212,36 @@ async fn serve(
     }
 }
 
+/// The message of a frame, without its length.
+#[cfg(feature = "hostile-bytes")]
+pub(super) fn received(frame: Bytes, lane: Lane) -> Result<PeerMessage, FrameNonsense> {
+    decoded(IncomingFrame::of(frame), lane)
+}
+
+/// Decodes a message that may be kept. A short frame is a slice of a chunk with other frames, so its
+/// bytes are copied: the chunk is used again at once, and is not kept alive by a few bytes.
+fn decoded(frame: IncomingFrame, lane: Lane) -> Result<PeerMessage, FrameNonsense> {
+    let own = |bytes: Bytes| {
+        if bytes.len() <= CHUNK_BYTES {
+            Bytes::copy_from_slice(&bytes)
+        } else {
+            bytes
+        }
+    };
+    Ok(match frame.into_message(lane)? {
+        PeerMessage::Raft(bytes) => PeerMessage::Raft(own(bytes)),
+        PeerMessage::Payload { payload, bytes } => PeerMessage::Payload {
+            payload,
+            bytes: own(bytes),
+        },
+        PeerMessage::FetchedPayload { payload, bytes } => PeerMessage::FetchedPayload {
+            payload,
+            bytes: bytes.map(own),
+        },
+        message @ PeerMessage::FetchPayloads { .. } => message,
+    })
+}
+
 /// Receives the frames that have arrived, or waits for more.
 async fn receive(
     context: &Context,
@@ -243,7 +273,7 @@ async fn receive(
             Err(_) => Err(EndReason::NotReading),
         };
     }
-    let message = frame.into_message(lane)?;
+    let message = decoded(frame, lane)?;
     let handling = peer.settings.handling;
     if matches!(lane, Lane::Payloads(_)) && !handling.is_zero() {
         sleep(handling).await;

@@ -1,7 +1,8 @@
 //! The queue of a lane: frames that wait for the network thread, and for their delay.
 //!
 //! Any thread pushes; the network thread takes. A queue is open while its connection is up. A limit
-//! on its bytes holds at all times: the oldest frames are dropped for a new one, and counted.
+//! on its memory holds at all times: the oldest frames are dropped for a new one, and counted. A
+//! frame counts with its place in the queue, which is longer than a heartbeat.
 //!
 //! A delay is a time before which a frame is not taken. It counts from the push, so frames wait for
 //! it concurrently, and it does not change their order.
@@ -30,6 +31,7 @@ pub(super) struct LaneQueue {
 #[derive(Default)]
 struct State {
     frames: VecDeque<Queued>,
+    /// Memory of the frames.
     bytes: usize,
     open: bool,
     /// The lane's task has been notified, and has not checked yet.
@@ -41,6 +43,22 @@ struct Queued {
     /// The time at which it is due; `None` without a delay.
     due: Option<Instant>,
     frame: OutgoingFrame,
+}
+
+/// Frames for which an empty queue keeps memory.
+const IDLE_FRAMES: usize = 4096;
+/// Overhead of a frame: its place in a queue that grows by doubling, and the reference count of its
+/// body.
+const FRAME_BYTES: usize = 2 * size_of::<Queued>() + 48;
+
+impl Queued {
+    fn memory(&self) -> usize {
+        memory_of(&self.frame)
+    }
+}
+
+fn memory_of(frame: &OutgoingFrame) -> usize {
+    FRAME_BYTES + frame.body().len()
 }
 
 /// The rest of the queue after [`LaneQueue::take`].
@@ -75,7 +93,7 @@ impl LaneQueue {
     /// Whether the lane's task must be notified.
     fn push_due(&self, frame: OutgoingFrame, due: Option<Instant>) -> bool {
         let mut state = self.state.lock();
-        let bytes = frame.bytes();
+        let bytes = memory_of(&frame);
         if !state.open || bytes > self.bytes_max {
             state.dropped += 1;
             return false;
@@ -84,7 +102,7 @@ impl LaneQueue {
             let Some(oldest) = state.frames.pop_front() else {
                 break;
             };
-            state.bytes -= oldest.frame.bytes();
+            state.bytes -= oldest.memory();
             state.dropped += 1;
         }
         state.bytes += bytes;
@@ -103,9 +121,12 @@ impl LaneQueue {
                 _ => {}
             }
             if let Some(queued) = state.frames.pop_front() {
-                state.bytes -= queued.frame.bytes();
+                state.bytes -= queued.memory();
                 into.push(queued.frame);
             }
+        }
+        if state.frames.capacity() > IDLE_FRAMES {
+            state.frames = VecDeque::new();
         }
         Left::Nothing
     }
@@ -170,7 +191,7 @@ mod tests {
 
     #[test]
     fn the_oldest_frames_make_room() {
-        let queue = open_queue(350);
+        let queue = open_queue(3 * (FRAME_BYTES + 95) + 50);
         for number in 0..5 {
             queue.push_due(frame(number), None);
         }
@@ -180,7 +201,7 @@ mod tests {
 
     #[test]
     fn without_a_connection_nothing_is_kept() {
-        let queue = open_queue(1000);
+        let queue = open_queue(10_000);
         queue.push_due(frame(1), None);
         queue.close();
         queue.push_due(frame(2), None);
@@ -191,7 +212,7 @@ mod tests {
 
     #[test]
     fn a_task_is_told_once_until_it_looks() {
-        let queue = open_queue(1000);
+        let queue = open_queue(10_000);
         assert!(queue.push_due(frame(1), None));
         assert!(!queue.push_due(frame(2), None));
         taken(&queue, Instant::now());
@@ -200,7 +221,7 @@ mod tests {
 
     #[test]
     fn delayed_frames_keep_order_and_wait_side_by_side() {
-        let queue = open_queue(10_000);
+        let queue = open_queue(100_000);
         let begin = Instant::now();
         let after = |ms| begin + Duration::from_millis(ms);
         for number in 0..10 {
@@ -218,7 +239,7 @@ mod tests {
 
     #[test]
     fn a_batch_ends_at_its_limit() {
-        let queue = open_queue(10_000);
+        let queue = open_queue(100_000);
         for number in 0..10 {
             queue.push_due(frame(number), None);
         }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 const LINES_PER_INTERVAL: u32 = 5;
-const INTERVAL: Duration = Duration::from_secs(1);
+const INTERVAL: Duration = Duration::from_secs(60);
 
 /// Counts lines of an interval.
 pub(super) struct LogLimiter(Mutex<State>);

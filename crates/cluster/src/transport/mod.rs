@@ -8,7 +8,9 @@
 //!  applier ── reply ──> a client's queue ── its task ── connection ──> client ── requests ──> Inbox::request
 //! ```
 //!
-//! The transport is one thread with one runtime. Other threads of the node only push into queues. A
+//! The transport has two threads, each with a runtime: one for nodes, and one for clients. A request
+//! of any size is read, decoded and accepted in the clients' thread, so no heartbeat waits for it
+//! (T4). Other threads of the node only push into queues. A
 //! node dials every other node once for each lane and writes only on connections that it dialled,
 //! so each lane has its own order, limit and failures.
 //!
@@ -22,6 +24,7 @@
 //! | `client_connection.rs`, `clients.rs` | connections of clients |
 //! | `connection_security.rs`, `tls.rs`, `stream.rs` | protected connections, with the feature `tls` |
 //! | `frame.rs`, `frame_reader.rs` | bytes |
+//! | `connections.rs` | the state of the connections, for an observer |
 //! | `delay.rs`, `precise_timer.rs` | emulated distances on one machine |
 //! | `wakeups.rs`, `log_limiter.rs` | |
 //!
@@ -31,6 +34,8 @@
 //! - T2. Messages of one lane arrive in order. Some may be missing: repair and Raft send them
 //!   again.
 //! - T3. Nothing here blocks a thread of the node longer than a short critical section.
+//! - T4. No work for a client runs in the network thread: a leader that is flooded by requests
+//!   still sends its heartbeats.
 //!
 //! Paper: raft-pwal §3.1, §3.3
 
@@ -38,6 +43,7 @@ mod backoff;
 mod client_connection;
 mod clients;
 mod connection_security;
+mod connections;
 mod delay;
 mod error;
 mod frame;
@@ -72,6 +78,7 @@ use std::time::Duration;
 use socket2::{Domain, Socket, Type};
 
 pub use connection_security::NodeSecurity;
+pub(crate) use connections::{Connections, PeerConnections};
 pub use delay::City;
 pub use error::TransportError;
 pub use settings::{Limits, PeerSettings, Timing, TransportSettings};
@@ -102,19 +109,25 @@ impl Listeners {
     /// # Errors
     /// [`TransportError::Listen`].
     pub fn bind(peers: &str, clients: &str) -> Result<Self, TransportError> {
-        let listen = |address: &str, from, key| {
-            bind(address).map_err(|source| TransportError::Listen {
-                from,
-                address: address.to_owned(),
-                key,
-                source,
-            })
-        };
         Ok(Self {
             peers: listen(peers, "nodes", "peer_listen")?,
             clients: listen(clients, "clients", "client_listen")?,
         })
     }
+}
+
+/// Listens at an address, which this key of the configuration names.
+pub(crate) fn listen(
+    address: &str,
+    from: &'static str,
+    key: &'static str,
+) -> Result<TcpListener, TransportError> {
+    bind(address).map_err(|source| TransportError::Listen {
+        from,
+        address: address.to_owned(),
+        key,
+        source,
+    })
 }
 
 fn bind(address: &str) -> io::Result<TcpListener> {
@@ -164,50 +177,74 @@ impl Transport {
         Arc::clone(&self.shared) as _
     }
 
-    /// Starts the network thread: dials the other nodes, and accepts them and clients.
+    /// Starts the network thread, which dials the other nodes and accepts them, and the thread of
+    /// the clients.
     ///
     /// # Errors
     /// [`TransportError::Start`].
     pub fn start(self, inbox: Arc<dyn Inbox>) -> Result<RunningTransport, TransportError> {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .map_err(TransportError::Start)?;
         let Listeners { peers, clients } = self.listeners;
-        let listeners = runtime.block_on(async {
-            let register = |listener: TcpListener| {
-                listener.set_nonblocking(true)?;
-                tokio::net::TcpListener::from_std(listener)
-            };
-            Ok((register(peers)?, register(clients)?))
-        });
-        let (peers, clients) = listeners.map_err(TransportError::Start)?;
         let shared = Arc::clone(&self.shared);
         let context = Context {
             shared: Arc::clone(&shared),
             inbox,
         };
-        let thread = std::thread::Builder::new()
-            .name("network".to_owned())
-            .spawn(move || {
-                runtime.block_on(run(context, peers, clients));
-                runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
-            })
-            .map_err(TransportError::Start)?;
-        Ok(RunningTransport {
+        // If one of them cannot be started, the other ends with this.
+        let mut running = RunningTransport {
             shared,
-            thread: Some(thread),
-        })
+            threads: Vec::new(),
+        };
+        let of_nodes = start_thread("network", peers, {
+            let context = context.clone();
+            move |peers| run(context, peers)
+        });
+        running.threads.push(of_nodes?);
+        let of_clients = start_thread("clients", clients, move |clients| {
+            run_clients(context, clients)
+        });
+        running.threads.push(of_clients?);
+        Ok(running)
     }
 }
 
-async fn run(context: Context, peers: tokio::net::TcpListener, clients: tokio::net::TcpListener) {
+/// Starts a thread with a runtime, which runs a task with a listener.
+fn start_thread<F: Future<Output = ()>>(
+    name: &str,
+    listener: TcpListener,
+    task: impl FnOnce(tokio::net::TcpListener) -> F + Send + 'static,
+) -> Result<JoinHandle<()>, TransportError> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(TransportError::Start)?;
+    let register = async {
+        listener.set_nonblocking(true)?;
+        tokio::net::TcpListener::from_std(listener)
+    };
+    let listener = runtime.block_on(register).map_err(TransportError::Start)?;
+    std::thread::Builder::new()
+        .name(name.to_owned())
+        .spawn(move || {
+            runtime.block_on(task(listener));
+            runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
+        })
+        .map_err(TransportError::Start)
+}
+
+async fn run(context: Context, peers: tokio::net::TcpListener) {
     context.spawn(incoming::accept(context.clone(), peers));
-    context.spawn(client_connection::accept(context.clone(), clients));
     context.spawn(dial_peers(context.clone()));
     tokio::select! {
         () = context.shared.wakeups.dispatch() => {}
-        () = context.shared.stop.asked.notified() => {}
+        () = context.shared.stop.network.notified() => {}
+    }
+}
+
+async fn run_clients(context: Context, clients: tokio::net::TcpListener) {
+    context.spawn(client_connection::accept(context.clone(), clients));
+    tokio::select! {
+        () = context.shared.client_wakeups.dispatch() => {}
+        () = context.shared.stop.clients.notified() => {}
     }
 }
 
@@ -226,7 +263,7 @@ async fn dial_peers(context: Context) {
 /// A running transport. It stops when it is dropped.
 pub struct RunningTransport {
     shared: Arc<Shared>,
-    thread: Option<JoinHandle<()>>,
+    threads: Vec<JoinHandle<()>>,
 }
 
 impl RunningTransport {
@@ -236,11 +273,17 @@ impl RunningTransport {
         Arc::clone(&self.shared) as _
     }
 
-    /// Whether the network thread is running.
+    /// The state of its connections.
+    #[must_use]
+    pub(crate) fn connections(&self) -> Connections {
+        Connections::new(Arc::clone(&self.shared))
+    }
+
+    /// Whether both threads are running.
     #[must_use]
     pub fn is_running(&self) -> bool {
-        let thread = self.thread.as_ref();
-        thread.is_some_and(|thread| !thread.is_finished())
+        let mut threads = self.threads.iter();
+        threads.all(|thread| !thread.is_finished())
             && !self.shared.stop.failed.load(Ordering::Relaxed)
     }
 
@@ -269,24 +312,28 @@ impl RunningTransport {
         self.shared.clients.count()
     }
 
-    /// Closes all connections and ends the network thread.
+    /// Closes all connections and ends both threads.
     ///
     /// # Errors
-    /// [`TransportError::Panicked`] if it had ended by itself.
+    /// [`TransportError::Panicked`] if one of them had ended by itself.
     pub fn stop(mut self) -> Result<(), TransportError> {
         self.end()
     }
 
     fn end(&mut self) -> Result<(), TransportError> {
-        let Some(thread) = self.thread.take() else {
-            return Ok(());
-        };
-        self.shared.stop.asked.notify_one();
-        if thread.thread().id() == std::thread::current().id() {
+        if self.threads.is_empty() {
             return Ok(());
         }
-        let ended = thread.join();
-        if ended.is_err() || self.shared.stop.failed.load(Ordering::Relaxed) {
+        self.shared.stop.ask();
+        let own = std::thread::current().id();
+        let mut have_panicked = false;
+        for thread in self.threads.drain(..) {
+            // A transport may be dropped in one of its threads.
+            if thread.thread().id() != own {
+                have_panicked |= thread.join().is_err();
+            }
+        }
+        if have_panicked || self.shared.stop.failed.load(Ordering::Relaxed) {
             return Err(TransportError::Panicked);
         }
         Ok(())

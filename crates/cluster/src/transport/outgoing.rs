@@ -53,6 +53,18 @@ enum LaneError {
     Unexpected(u8),
 }
 
+impl LaneError {
+    /// Whether the identities, versions or certificates of the two nodes do not fit. An operator
+    /// has to compare their configurations; the reason says which part.
+    fn is_mismatch(&self) -> bool {
+        match self {
+            Self::Security(error) => !error.is_hang_up(),
+            Self::Refused(refusal) => *refusal != Refusal::Cut,
+            _ => false,
+        }
+    }
+}
+
 /// Keeps a lane up until the other node is no longer a member.
 pub(super) async fn run(context: Context, peer: Arc<Peer>, lane: Lane) {
     tokio::select! {
@@ -89,7 +101,11 @@ async fn keep_up(context: &Context, peer: &Peer, lane: Lane) {
         if reported != reason {
             let logger = &context.shared.logger;
             let node = peer.node;
-            slog::info!(logger, "a lane is down"; "lane" => %lane, "node" => %node, "reason" => &reason);
+            if error.is_mismatch() {
+                slog::warn!(logger, "a lane is down"; "lane" => %lane, "node" => %node, "reason" => &reason);
+            } else {
+                slog::info!(logger, "a lane is down"; "lane" => %lane, "node" => %node, "reason" => &reason);
+            }
             reported = reason;
         }
         sleep(backoff.wait()).await;

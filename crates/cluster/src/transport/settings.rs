@@ -58,6 +58,12 @@ pub struct Limits {
     pub client_buffer_bytes_max: usize,
     /// Bytes of unread responses of one client. A client with more is disconnected. Default 16 MiB.
     pub client_response_bytes_max: usize,
+    /// Bytes of unread responses of all clients together. Default 256 MiB.
+    pub client_responses_bytes_max: usize,
+    /// Bytes in memory of one request of a client. Default 128 MiB.
+    pub client_request_bytes_max: usize,
+    /// Keys of one read of a client. Default 100,000.
+    pub read_keys_max: u32,
     /// Connections of clients at the same time. Default 4096.
     pub client_connections_max: usize,
     /// Connections without a completed hello, at each of the two addresses. Default 256.
@@ -73,6 +79,9 @@ impl Default for Limits {
             client_message_bytes_max: REQUEST_BYTES_MAX,
             client_buffer_bytes_max: 256 << 20,
             client_response_bytes_max: 16 << 20,
+            client_responses_bytes_max: 256 << 20,
+            client_request_bytes_max: 128 << 20,
+            read_keys_max: 100_000,
             client_connections_max: 4096,
             strangers_max: 256,
         }

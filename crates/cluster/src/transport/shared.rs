@@ -1,5 +1,5 @@
-//! State shared by the network thread and all other threads of a node: the queues of the lanes and
-//! of the clients.
+//! State shared by the threads of the transport and all other threads of a node: the queues of the
+//! lanes and of the clients.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -31,7 +31,10 @@ pub(super) struct Shared {
     /// Notifies the network thread of peers without tasks.
     pub(super) peers_added: Notify,
     pub(super) clients: ClientRegistry,
+    /// Of tasks of the network thread.
     pub(super) wakeups: Wakeups,
+    /// Of tasks of the clients' thread.
+    pub(super) client_wakeups: Wakeups,
     pub(super) logger: slog::Logger,
     pub(super) refusals_logged: LogLimiter,
     pub(super) stop: Stop,
@@ -69,15 +72,26 @@ pub(super) struct Peer {
     payloads: Box<[Arc<LaneQueue>]>,
 }
 
-/// Ends the network thread.
+/// Ends the threads of the transport.
 #[derive(Default)]
 pub(super) struct Stop {
-    pub(super) asked: Notify,
+    /// Ends the network thread.
+    pub(super) network: Notify,
+    /// Ends the clients' thread.
+    pub(super) clients: Notify,
     /// A task has panicked.
     pub(super) failed: AtomicBool,
 }
 
-/// The context of a task of the network thread.
+impl Stop {
+    /// Ends both threads.
+    pub(super) fn ask(&self) {
+        self.network.notify_one();
+        self.clients.notify_one();
+    }
+}
+
+/// The context of a task of one of the two threads.
 #[derive(Clone)]
 pub(super) struct Context {
     pub(super) shared: Arc<Shared>,
@@ -106,7 +120,7 @@ impl Drop for StopOnPanic {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.0.stop.failed.store(true, Ordering::Relaxed);
-            self.0.stop.asked.notify_one();
+            self.0.stop.ask();
         }
     }
 }
@@ -179,8 +193,9 @@ impl Shared {
             sites: sites.collect(),
             peers: RwLock::default(),
             peers_added: Notify::new(),
-            clients: ClientRegistry::default(),
+            clients: ClientRegistry::new(settings.limits.client_responses_bytes_max),
             wakeups: Wakeups::default(),
+            client_wakeups: Wakeups::default(),
             logger,
             refusals_logged: LogLimiter::new(Instant::now()),
             stop: Stop::default(),
@@ -327,7 +342,7 @@ impl Network for Shared {
             address.clone_from(&site.settings.client_address);
         }
         if let Some(client) = self.clients.find(to) {
-            client.push(response, &self.wakeups);
+            client.push(response, &self.client_wakeups);
         }
     }
 }

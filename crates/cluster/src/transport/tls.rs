@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use namiki_client::TlsOptions;
-use namiki_client::tls::{CertificateName, Credentials, HandshakeError, TlsError};
+use namiki_client::tls::{CertificateName, Credentials, HandshakeError, TlsError, public_key};
 use namiki_platform::ErrorSentence;
 use parking_lot::{Mutex, RwLock};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -41,9 +41,18 @@ pub struct NodeTls {
     seen: Mutex<Seen>,
 }
 
+/// The contents of a peer's certificate.
+pub(super) struct Certified {
+    /// The names of this cluster that the peer may have.
+    pub(super) names: Vec<CertificateName>,
+    /// Its public key.
+    pub(super) key: Vec<u8>,
+}
+
 /// The TLS configurations of a certificate.
 #[derive(Clone)]
 struct Ready {
+    expires_s: Option<u64>,
     acceptor: TlsAcceptor,
     connector: TlsConnector,
 }
@@ -131,15 +140,20 @@ impl NodeTls {
         }
     }
 
+    /// When the certificate expires, in seconds of the Unix time, if it does.
+    pub(super) fn expires_s(&self) -> Option<u64> {
+        self.ready.read().expires_s
+    }
+
     fn ready(&self) -> Ready {
         self.ready.read().clone()
     }
 
-    /// The answerer's side of a handshake. Returns the names of this cluster that the dialler may have.
+    /// The answerer's side of a handshake.
     pub(super) async fn accept(
         &self,
         stream: TcpStream,
-    ) -> Result<(Incoming, Outgoing, Vec<CertificateName>), HandshakeError> {
+    ) -> Result<(Incoming, Outgoing, Certified), HandshakeError> {
         let accepted = self.ready().acceptor.accept(stream).into_fallible().await;
         let stream = match accepted {
             Ok(stream) => stream,
@@ -150,11 +164,12 @@ impl NodeTls {
         };
         let (_, connection) = stream.get_ref();
         let certificates = connection.peer_certificates().unwrap_or_default();
-        let names = certificates.first().map(CertificateName::all_of);
-        let mut names = names.unwrap_or_default();
+        let certificate = certificates.first();
+        let mut names = certificate.map(CertificateName::all_of).unwrap_or_default();
         names.retain(|name| name.cluster() == self.cluster);
+        let key = certificate.and_then(public_key).unwrap_or_default();
         let (from, to) = secured(stream.into());
-        Ok((from, to, names))
+        Ok((from, to, Certified { names, key }))
     }
 
     /// The dialler's side of a handshake with the node of this number.
@@ -186,6 +201,7 @@ impl Ready {
             slog::warn!(logger, "{}", warning);
         }
         Ok(Self {
+            expires_s: credentials.expires_s(),
             acceptor: TlsAcceptor::from(Arc::new(credentials.server_config()?)),
             connector: TlsConnector::from(Arc::new(credentials.client_config()?)),
         })

@@ -1,4 +1,4 @@
-//! Wakes the network thread: one system call for a burst of messages, however many lanes they are for.
+//! Wakes a thread of the transport: one system call for a burst of messages, however many lanes they are for.
 //!
 //! Waking a task of the runtime from another thread writes to an event descriptor. A node that
 //! sends a message to four others would do so four times. Here it adds the tasks to a list; the

@@ -14,10 +14,12 @@
 
 mod attacks;
 mod cluster;
+mod floods;
 mod links;
 mod messages;
 #[cfg(feature = "tls")]
 mod protected;
+mod scans;
 
 use std::io::{ErrorKind, Write as _};
 use std::net::TcpStream;
@@ -35,7 +37,7 @@ static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 /// Timeout for steps that never end if the test fails.
 pub(crate) const WATCHDOG: Duration = Duration::from_secs(120);
-const MIB: isize = 1 << 20;
+pub(crate) const MIB: isize = 1 << 20;
 /// Limit on the memory of three nodes under attack: buffers of some hundred connections, and the
 /// cluster's own commits.
 const STRANGERS_BYTES_MAX: isize = 48 * MIB;

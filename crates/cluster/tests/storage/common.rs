@@ -3,8 +3,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use namiki_cluster::storage::{
-    NodeIdentity, NodeStore, RaftRecord, Recovered, StoreError, StoreOptions,
+    LogPosition, NodeIdentity, NodeStore, RaftRecord, Recovered, Snapshot, StoreError,
+    StoreOptions, Truncated,
 };
 use namiki_cluster::{EntryBody, LogEntry, NodeId, PayloadName, PayloadRef};
 use namiki_log::Prepare;
@@ -38,8 +40,46 @@ pub(crate) fn create(sim: &SimDisk) {
     NodeStore::create(Arc::new(sim.clone()), dir(), &IDENTITY, &voters).unwrap();
 }
 
+/// Opens the node behind its image.
 pub(crate) fn try_open(sim: &SimDisk) -> Result<(NodeStore, Recovered), StoreError> {
-    NodeStore::open(Arc::new(sim.clone()) as Arc<dyn Disk>, dir(), options())
+    let options = StoreOptions {
+        snapshot: image(sim),
+        ..options()
+    };
+    NodeStore::open(Arc::new(sim.clone()) as Arc<dyn Disk>, dir(), options)
+}
+
+fn image_path() -> &'static Path {
+    Path::new("/image")
+}
+
+/// What the durable image contains: a file beside the node's directory stands for it.
+pub(crate) fn image(sim: &SimDisk) -> Snapshot {
+    let Ok(bytes) = sim.read(image_path()) else {
+        return Snapshot::default();
+    };
+    let number = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
+    snapshot(number(0), number(8))
+}
+
+/// Makes an image durable.
+pub(crate) fn write_image(sim: &SimDisk, snapshot: &Snapshot) {
+    let LogPosition { index, term } = snapshot.position;
+    let bytes = [index.to_le_bytes(), term.to_le_bytes()].concat();
+    sim.replace(image_path(), &bytes).unwrap();
+}
+
+pub(crate) fn snapshot(index: u64, term: u64) -> Snapshot {
+    Snapshot {
+        position: LogPosition { index, term },
+        members: Bytes::from(format!("members at {index}")),
+    }
+}
+
+/// Truncates the log behind a new image.
+pub(crate) fn truncate(sim: &SimDisk, store: &NodeStore, (index, term): (u64, u64)) -> Truncated {
+    write_image(sim, &snapshot(index, term));
+    store.truncate_to(&snapshot(index, term)).unwrap()
 }
 
 pub(crate) fn open(sim: &SimDisk) -> (NodeStore, Recovered) {

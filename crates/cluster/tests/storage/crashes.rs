@@ -3,7 +3,7 @@
 //! A random run's seed is in every message; `NAMIKI_STORAGE_SEED` runs that one alone.
 
 use bytes::Bytes;
-use namiki_cluster::storage::{NodeStore, RaftRecord};
+use namiki_cluster::storage::{LogPosition, NodeStore, RaftRecord};
 use namiki_cluster::{EntryBody, LogEntry, PayloadRef};
 use namiki_platform::disk::SimDisk;
 use namiki_platform::disk::sim::Loss;
@@ -24,6 +24,7 @@ struct Node {
     created: usize,
     /// Buffered by stream.
     buffered: [usize; WORKERS as usize + 1],
+    snapshot: LogPosition,
 }
 
 impl Node {
@@ -42,6 +43,7 @@ impl Node {
             history,
             created,
             buffered: Default::default(),
+            snapshot: LogPosition::default(),
         }
     }
 
@@ -107,6 +109,15 @@ impl Node {
         }
     }
 
+    /// Truncates the log through an entry: everything appended is flushed, so it is persisted.
+    fn truncate(&mut self, index: u64) {
+        self.flush();
+        let (found, _, _) = self.history.life().flushed();
+        let term = found.entries[index as usize - 1].term;
+        self.snapshot = LogPosition { index, term };
+        truncate(&self.sim, self.store(), (index, term));
+    }
+
     /// The process ends, in order or not, and another one opens the node.
     fn restart(&mut self, closes: bool) {
         if closes {
@@ -118,7 +129,7 @@ impl Node {
             }
         }
         self.store = None;
-        let (life, expected) = self.history.life().next(self.sim.events());
+        let (life, expected) = (self.history.life()).next(self.sim.events(), self.snapshot);
         let (store, recovered) = open(&self.sim);
         assert_eq!(Found::from(&recovered), expected);
         self.store = Some(store);
@@ -239,9 +250,45 @@ fn nothing_durable_is_lost_by_a_crash_anywhere() {
     node.crash_everywhere("the script", 4);
 }
 
+/// Truncations in the middle of the log, at its end, and again in another life; entries above the
+/// snapshot are overwritten, and payloads come before and after.
+#[test]
+fn truncations_lose_nothing_by_a_crash_anywhere() {
+    let mut node = Node::new();
+    let (mut index, mut numbers) = (0, [0; WORKERS as usize]);
+    let mut groups = |node: &mut Node, term: u64, count: usize| {
+        for _ in 0..count {
+            index += 1;
+            let worker = (index % u64::from(WORKERS)) as u16;
+            numbers[usize::from(worker)] += 1;
+            let payload = payload(term, worker, numbers[usize::from(worker)]);
+            node.payload(payload);
+            node.entries(&[group(index, term, payload)]);
+        }
+    };
+    node.raft(&[RaftRecord::Vote { term: 1, vote: 2 }]);
+    groups(&mut node, 1, 12);
+    node.truncate(7);
+    groups(&mut node, 1, 20);
+    node.truncate(32);
+    node.restart(false);
+    groups(&mut node, 1, 10);
+    node.flush();
+    node.raft(&[RaftRecord::Persisted { index: 42 }]);
+    node.truncate(33);
+    // Overwrites the entries above the snapshot.
+    node.raft(&[RaftRecord::Vote { term: 2, vote: 0 }]);
+    node.entries(&[empty(34, 2), empty(35, 2)]);
+    node.truncate(34);
+    node.restart(true);
+    node.entries(&[empty(36, 2)]);
+    node.truncate(36);
+    node.crash_everywhere("the truncations", 3);
+}
+
 /// A step of a random run.
 fn step(node: &mut Node, random: &mut Random, term: &mut u64, numbers: &mut [u64]) {
-    match random.below(100) {
+    match random.below(104) {
         0..8 => {
             *term += 1;
             numbers.fill(0);
@@ -252,7 +299,7 @@ fn step(node: &mut Node, random: &mut Random, term: &mut u64, numbers: &mut [u64
             let last = node.history.life().last_index();
             let mut index = last + 1;
             if random.chance(0.25) {
-                index -= random.below(last.min(4) + 1);
+                index -= random.below((last - node.snapshot.index).min(4) + 1);
             }
             let mut late = Vec::new();
             let entries: Vec<_> = (index.max(1)..)
@@ -312,11 +359,20 @@ fn step(node: &mut Node, random: &mut Random, term: &mut u64, numbers: &mut [u64
             }
         }
         92..94 => {
-            let from = 1 + random.below(node.history.life().last_index() + 1);
+            let first = node.snapshot.index + 1;
+            let from = first + random.below(node.history.life().last_index() + 2 - first);
             node.raft(&[RaftRecord::Truncate { from }]);
         }
         94..98 => node.restart(false),
-        _ => node.restart(true),
+        98..100 => node.restart(true),
+        _ => {
+            node.flush();
+            let last = node.history.life().flushed().0.entries.len() as u64;
+            let above = last.saturating_sub(node.snapshot.index);
+            if above > 0 {
+                node.truncate(node.snapshot.index + 1 + random.below(above));
+            }
+        }
     }
 }
 

@@ -98,7 +98,7 @@ fn a_failed_opening_loses_nothing() {
     ];
     let mut failures = 0;
     for step in steps {
-        for number in 0.. {
+        for number in 0..40 {
             let sim = sim.crash_image(sim.events(), Loss::All);
             sim.inject(Fault::once(step, number, ErrorKind::Other).torn(number));
             let opened = try_open(&sim);
@@ -107,7 +107,7 @@ fn a_failed_opening_loses_nothing() {
                 // The failure did no harm, or did not occur.
                 let found = Found::from(&opened.unwrap().1);
                 assert_eq!(found, expected);
-                break;
+                continue;
             };
             failures += 1;
             let message = error.to_string();

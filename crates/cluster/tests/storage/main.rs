@@ -9,3 +9,4 @@ mod model;
 mod read_ahead;
 mod refusals;
 mod threads;
+mod truncation;

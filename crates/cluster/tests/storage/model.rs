@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use namiki_cluster::storage::{NodeStore, RaftRecord, Recovered};
+use namiki_cluster::storage::{LogPosition, NodeStore, RaftRecord, Recovered};
 use namiki_cluster::{EntryBody, LogEntry, PayloadName, PayloadRef};
 
 use crate::common::*;
@@ -34,19 +34,24 @@ impl From<&Recovered> for Found {
     }
 }
 
+/// No snapshot: everything counts.
+const ALL: LogPosition = LogPosition { index: 0, term: 0 };
+
 pub(crate) type Payloads = BTreeMap<PayloadName, PayloadRef>;
 
-/// The state that results from these records with these payloads, and the index from which on
-/// entries were cut off.
+/// The state behind a snapshot that results from these records with these payloads, and the index
+/// from which on entries were cut off.
 pub(crate) fn outcome<'a>(
     records: impl IntoIterator<Item = &'a RaftRecord>,
     payloads: &Payloads,
+    snapshot: LogPosition,
 ) -> (Found, Option<u64>) {
     let mut found = Found::default();
     let mut entries = BTreeMap::new();
     let mut committed = 0;
     for record in records {
         match record {
+            RaftRecord::Base(_) => unreachable!("no test appends one"),
             RaftRecord::Vote { term, vote } => (found.term, found.vote) = (*term, *vote),
             RaftRecord::Commit { index } => committed = *index,
             RaftRecord::Persisted { index } => found.persisted = *index,
@@ -66,16 +71,25 @@ pub(crate) fn outcome<'a>(
         EntryBody::Group(payload) => payloads.get(&payload.name) == Some(payload),
         _ => true,
     };
-    let cut = entries.values().find(|entry| !is_whole(entry));
+    let LogPosition {
+        index: through,
+        term,
+    } = snapshot;
+    let its_term = entries
+        .get(&through)
+        .map_or(0, |entry: &LogEntry| entry.term);
+    assert_eq!(its_term, term, "the log has the snapshot's last entry");
+    let mut above = entries.range(through + 1..).map(|(_, entry)| entry);
+    let cut = above.find(|entry| !is_whole(entry));
     let cut = cut.map(|entry| entry.index);
     if let Some(from) = cut {
         assert!(from > found.persisted, "the script persisted too much");
         entries.retain(|index, _| *index < from);
     }
     let last = entries.len() as u64;
-    found.commit = committed.min(last);
-    found.persisted = found.persisted.min(last);
-    found.entries = entries.into_values().collect();
+    found.commit = committed.min(last).max(through);
+    found.persisted = found.persisted.min(last).max(through);
+    found.entries = entries.into_values().skip(through as usize).collect();
     (found, cut)
 }
 
@@ -163,7 +177,7 @@ impl Life {
         let appended = self.payloads.iter().map(|(_, payload)| *payload);
         payloads.extend(appended.map(|payload| (payload.name, payload)));
         (
-            outcome(self.records(self.calls.len()), &payloads).0,
+            outcome(self.records(self.calls.len()), &payloads, ALL).0,
             payloads,
         )
     }
@@ -172,8 +186,29 @@ impl Life {
     /// calls were flushed.
     pub(crate) fn flushed(&self) -> (Found, Payloads, bool) {
         let last = self.last();
-        let found = outcome(self.records(last.calls), &last.payloads).0;
+        let found = outcome(self.records(last.calls), &last.payloads, ALL).0;
         (found, last.payloads.clone(), last.calls == self.calls.len())
+    }
+
+    /// Whether no entry above a snapshot needs a payload: it is of an earlier term, or no later in
+    /// its term than one of the snapshot.
+    fn is_superfluous(&self, name: PayloadName, snapshot: LogPosition) -> bool {
+        let mut records = self.records(self.calls.len());
+        let is_no_later = |record: &RaftRecord| match record {
+            RaftRecord::Entry(LogEntry {
+                index,
+                body: EntryBody::Group(payload),
+                ..
+            }) => {
+                let in_order = PayloadName {
+                    number: name.number.max(payload.name.number),
+                    ..name
+                };
+                *index <= snapshot.index && payload.name == in_order
+            }
+            _ => false,
+        };
+        name.term < snapshot.term || name.term == snapshot.term && records.any(is_no_later)
     }
 
     /// The index of the last entry that was appended, whatever its payload.
@@ -187,10 +222,10 @@ impl Life {
     }
 
     /// The process is killed, and the node opened again: the next life, and what its opening has to find.
-    pub(crate) fn next(&self, event: usize) -> (Self, Found) {
+    pub(crate) fn next(&self, event: usize, snapshot: LogPosition) -> (Self, Found) {
         let last = self.last();
         let mut base: Vec<_> = self.records(last.calls).cloned().collect();
-        let (found, cut) = outcome(&base, &last.payloads);
+        let (found, cut) = outcome(&base, &last.payloads, snapshot);
         base.extend(cut.map(|from| RaftRecord::Truncate { from }));
         (Self::new(event, base, last.payloads.clone()), found)
     }
@@ -226,8 +261,13 @@ impl History {
                 kept.insert(*name, payload);
             }
         }
+        let snapshot = recovered.snapshot.position;
         for (name, payload) in &durable.payloads {
-            assert_eq!(kept.get(name), Some(payload), "{context}: lost");
+            let may_be_gone = || kept.get(name).is_none() && life.is_superfluous(*name, snapshot);
+            assert!(
+                kept.get(name) == Some(payload) || may_be_gone(),
+                "{context}: {name:?} is lost"
+            );
         }
         for name in kept.keys() {
             let mut appended = life.payloads.iter().filter(|(event, _)| *event <= at);
@@ -240,7 +280,7 @@ impl History {
 
         let found = Found::from(recovered);
         check_soundness(&found, recovered, &kept, context);
-        let (flushed, _) = outcome(life.records(durable.calls), &durable.payloads);
+        let (flushed, _) = outcome(life.records(durable.calls), &durable.payloads, snapshot);
         assert!(
             found.term >= flushed.term
                 && (found.term > flushed.term || [0, found.vote].contains(&flushed.vote)),
@@ -257,15 +297,17 @@ impl History {
         });
         let voided = voided.min().unwrap_or(u64::MAX);
         for entry in flushed.entries.iter().filter(|it| it.index < voided) {
-            let there = found.entries.get(entry.index as usize - 1);
+            let there = found
+                .entries
+                .get((entry.index - snapshot.index) as usize - 1);
             assert_eq!(there, Some(entry), "{context}: lost");
         }
         let mut explained =
-            (durable.calls..=appended).map(|calls| outcome(life.records(calls), &kept).0);
+            (durable.calls..=appended).map(|calls| outcome(life.records(calls), &kept, snapshot).0);
         assert!(
             explained.any(|it| it == found),
             "{context}: nothing explains {found:#?}\n{:#?}",
-            outcome(life.records(durable.calls), &kept)
+            outcome(life.records(durable.calls), &kept, snapshot)
         );
     }
 }
@@ -273,10 +315,11 @@ impl History {
 /// Checks that hold for every opening, independent of its history.
 fn check_soundness(found: &Found, recovered: &Recovered, kept: &Payloads, context: &str) {
     assert_eq!(recovered.missing, [], "{context}");
-    let last = found.entries.len() as u64;
+    let first = recovered.snapshot.position.index + 1;
+    let last = first - 1 + found.entries.len() as u64;
     assert!(found.commit <= last, "{context}: {found:?}");
     assert!(found.persisted <= last, "{context}: {found:?}");
-    for (index, entry) in (1..).zip(&found.entries) {
+    for (index, entry) in (first..).zip(&found.entries) {
         assert_eq!(entry.index, index, "{context}");
         if let EntryBody::Group(payload) = &entry.body {
             let there = kept.get(&payload.name);

@@ -1,9 +1,11 @@
 //! Sequential reads of payloads, with readahead.
 
 use std::io::ErrorKind;
+use std::sync::Arc;
 
-use namiki_cluster::storage::{NodeStore, ReadAhead};
+use namiki_cluster::storage::{NodeStore, ReadAhead, StoreOptions};
 use namiki_cluster::{PayloadName, PayloadRef};
+use namiki_platform::disk::SimDisk;
 use namiki_platform::disk::sim::{Fault, Step};
 
 use crate::common::*;
@@ -23,8 +25,15 @@ fn read(store: &NodeStore, name: PayloadName, ahead: &mut ReadAhead) {
 
 #[test]
 fn payloads_in_their_order_are_read_together() {
-    let (sim, store) = new_node();
-    // Each worker's fit into one file of 16 KiB.
+    let sim = SimDisk::new();
+    create(&sim);
+    // Each worker's fit into one buffer, and so into one file.
+    let options = StoreOptions {
+        log_file_bytes: 64 << 10,
+        buffer_bytes: 16 << 10,
+        ..options()
+    };
+    let (store, _) = NodeStore::open(Arc::new(sim.clone()), dir(), options).unwrap();
     let payloads: Vec<_> = (1..=8)
         .flat_map(|number| [payload(1, 0, number), payload(1, 1, number)])
         .collect();

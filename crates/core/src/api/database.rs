@@ -19,6 +19,7 @@ use crate::commit::engine::Engine;
 use crate::commit::ticket::{self, Acknowledged, Ticket};
 use crate::error::{Error, OpenError};
 use crate::events;
+use crate::image::write::image_writer::PresentImage;
 use crate::live::catalogue::{Catalogue, CatalogueCell, ReleaseOnDrop, catalogue_error};
 use crate::live::opened_tables::OpenedTables;
 use crate::live::tables_in_segments::TablesInSegments;
@@ -77,6 +78,8 @@ pub(crate) struct Shared {
     pub(crate) loader: Arc<ImageLoader>,
     /// `None` for a database without a log.
     pub(crate) checkpointer: Option<Checkpointer>,
+    /// The present image of a replica. Locked while one is written.
+    pub(crate) replica_image: Mutex<Option<PresentImage>>,
     /// Held until the directory is free: closing can take as long as a backup.
     pub(crate) closing: Mutex<()>,
     /// `None` once the database is closed. Locked only briefly: a forked child has to release the

@@ -59,6 +59,6 @@ pub(crate) fn announce_image(
 }
 
 /// An image was not written, or could not be installed.
-pub(super) fn checkpoint_failed(error: ImageError) -> Error {
+pub(crate) fn checkpoint_failed(error: ImageError) -> Error {
     Error::CheckpointFailed(Arc::new(error))
 }

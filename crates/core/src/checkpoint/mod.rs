@@ -21,7 +21,7 @@ mod image_lock;
 mod make_room;
 #[cfg(test)]
 mod recycled_log_tests;
-mod rows_of_view;
+pub(crate) mod rows_of_view;
 pub(crate) mod settings_and_reports;
 pub(crate) mod take_checkpoint;
 mod trigger;

@@ -14,7 +14,7 @@ use crate::storage::record::RecordRef;
 use crate::table::raw_table::{RawTable, Step};
 
 /// A table in a view, in the order of its keys.
-pub(super) struct TableRows<'v> {
+pub(crate) struct TableRows<'v> {
     raw_table: Arc<RawTable>,
     rows: OrderedRows<'v>,
 }
@@ -27,7 +27,7 @@ enum OrderedRows<'v> {
 }
 
 impl<'v> TableRows<'v> {
-    pub(super) fn new(view: &'v OpenView, raw_table: Arc<RawTable>) -> Self {
+    pub(crate) fn new(view: &'v OpenView, raw_table: Arc<RawTable>) -> Self {
         let rows = RowsOfView {
             view,
             raw_table: Arc::clone(&raw_table),

@@ -10,7 +10,7 @@ use namiki_data::AddError;
 use namiki_log::{EpochSource, GroupResource, Log};
 use namiki_platform::sync::sleep;
 use namiki_platform::{Epoch, Lsn, ProcessToken, Stamp, WorkerId};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 
 use crate::commit::drops::Drops;
 use crate::commit::epoch::Epochs;
@@ -113,6 +113,8 @@ pub(crate) struct Settings {
     pub(crate) waits: Waits,
     /// Whether a commit that writes fails.
     pub(crate) read_only: bool,
+    /// In replica mode: the stamp through which the tables were recovered.
+    pub(crate) replica_through: Option<Stamp>,
     /// The most memory for versions that views may still see.
     pub(crate) view_bytes_max: u64,
 }
@@ -193,6 +195,9 @@ pub(crate) struct Engine {
     pub(crate) waits: Waits,
     /// Whether a commit that writes fails.
     pub(crate) read_only: bool,
+    /// In replica mode, where no transaction runs: the stamp through which groups are installed. Locked for writing while
+    /// one is, and for reading while a view is pinned (`replica/mod.rs`).
+    pub(crate) installed: Option<RwLock<Stamp>>,
     pub(crate) lock_counts: CachePadded<LockCounts>,
     /// Shared with the groups of commits, which wake waiters when they release their locks.
     pub(crate) lock_wait_list: Arc<LockWaitList>,
@@ -234,6 +239,7 @@ impl Engine {
             attempts_max,
             waits,
             read_only,
+            replica_through,
             view_bytes_max,
         } = settings;
         Self {
@@ -246,6 +252,7 @@ impl Engine {
             attempts_max,
             waits,
             read_only,
+            installed: replica_through.map(RwLock::new),
             lock_counts: CachePadded::default(),
             lock_wait_list: Arc::default(),
             admission: Arc::new(AdmissionControl::new()),

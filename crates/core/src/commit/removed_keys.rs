@@ -22,14 +22,14 @@ pub(super) const MANY_REMOVED: usize = 1024;
 
 /// A key with a record that has no value.
 #[derive(Debug)]
-pub(super) struct RemovedKey {
-    pub(super) table: TableId,
-    pub(super) record: RecordRef,
+pub(crate) struct RemovedKey {
+    pub(crate) table: TableId,
+    pub(crate) record: RecordRef,
     /// That of the deletion; 0 if the record has never had a version.
-    pub(super) creation: Stamp,
+    pub(crate) creation: Stamp,
     /// The deletion was committed in this epoch or before.
-    pub(super) epoch: Epoch,
-    pub(super) key: SmallVec<[u8; 16]>,
+    pub(crate) epoch: Epoch,
+    pub(crate) key: SmallVec<[u8; 16]>,
 }
 
 /// The removed keys of a database.
@@ -121,14 +121,14 @@ impl RemovedKeys {
     }
 
     /// A key that could not be taken out now: it is queued behind the others.
-    pub(super) fn put_back(&self, epoch: Epoch, removed: RemovedKey) {
+    pub(crate) fn put_back(&self, epoch: Epoch, removed: RemovedKey) {
         let mut waiting = self.waiting.lock();
         waiting.put(RemovedKey { epoch, ..removed });
         self.count(&waiting);
     }
 
     /// Takes some of those out that were noted through an epoch.
-    pub(super) fn take(
+    pub(crate) fn take(
         &self,
         through: Epoch,
         most: usize,
@@ -146,12 +146,12 @@ impl RemovedKeys {
     }
 
     /// A key is about to be taken out that was deleted at this stamp.
-    pub(super) fn begin(&self, creation: Stamp) {
+    pub(crate) fn begin(&self, creation: Stamp) {
         self.through.fetch_max(creation.0, Ordering::SeqCst);
     }
 
     /// The incarnation of a record has ended, because its key is about to leave the index.
-    pub(super) fn count_taken_out(&self) {
+    pub(crate) fn count_taken_out(&self) {
         self.taken_out.fetch_add(1, Ordering::SeqCst);
     }
 }
@@ -204,6 +204,33 @@ impl NewRecords {
         let start = self.keys.len();
         self.keys.extend_from_slice(key);
         self.records.push((table, record, start..self.keys.len()));
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.records.len()
+    }
+
+    /// The last one.
+    pub(crate) fn last(&self) -> Option<RecordRef> {
+        self.records.last().map(|(_, record, _)| *record)
+    }
+
+    /// Those after the first `from` ones that were left without a version, as [`RemovedKeys::note`] wants them.
+    pub(crate) fn left_after(
+        &self,
+        from: usize,
+    ) -> impl Iterator<Item = (TableId, RecordRef, Stamp, &[u8])> {
+        let left = self.records[from..].iter();
+        let left = left.filter(|(_, record, _)| record.has_version(Stamp(0)));
+        left.map(|(table, record, key)| (*table, *record, Stamp(0), &self.keys[key.clone()]))
+    }
+
+    /// Keeps the first `kept` ones.
+    pub(crate) fn truncate(&mut self, kept: usize) {
+        self.records.truncate(kept);
+        let end = self.records.last().map_or(0, |(_, _, key)| key.end);
+        self.keys.truncate(end);
     }
 
     /// Those that were left without a version, as [`RemovedKeys::note`] wants them.

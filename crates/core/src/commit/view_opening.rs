@@ -41,13 +41,22 @@ impl OpenView {
         }
     }
 
-    /// A view of every commit that has registered before this call, and of none that registers after it. It waits for nothing.
+    /// A view of every commit that has registered before this call, and of none that registers after it. It waits for nothing;
+    /// in a replica, for the group that is being installed.
     ///
     /// # Errors
     /// [`Error::Forked`], [`Error::LogFailed`].
     pub(crate) fn pin(engine: &Arc<Engine>, is_limited: bool) -> Result<PinnedView, Error> {
         engine.check_process()?;
         engine.check_poison()?;
+        if let Some(installed) = &engine.installed {
+            let stamp = installed.read();
+            return Ok(PinnedView(Self {
+                engine: Arc::clone(engine),
+                state: engine.views.pin_at(*stamp, is_limited),
+                stamp: *stamp,
+            }));
+        }
         let view = Self {
             engine: Arc::clone(engine),
             state: engine.views.pin(&engine.epochs, is_limited),
@@ -142,12 +151,13 @@ fn stamp_when_durable<C: Checks>(
     engine: &Engine,
     view: &ViewState,
 ) -> Result<Option<Stamp>, Error> {
-    if C::VIEW_WAITS_FOR_COMMITS {
+    if C::VIEW_WAITS_FOR_COMMITS && engine.installed.is_none() {
         engine.wait_until_finished(view.epoch)?;
     }
     let Some(stamp) = view.known_stamp(&engine.epochs) else {
         return Ok(None);
     };
+    // A replica has none, and installs only what is durable.
     let Some(log) = &engine.log else {
         return Ok(Some(stamp));
     };

@@ -84,6 +84,10 @@ impl Builder {
             attempts_max: self.tuning.attempts_max,
             waits: self.tuning.waits,
             read_only: opened.read_only,
+            replica_through: self.is_replica.then(|| {
+                let image = opened.image.as_ref();
+                image.map_or(Stamp(0), |image| image.list.stamp)
+            }),
             view_bytes_max: self.tuning.view_bytes_max,
         };
         let Opened {
@@ -120,13 +124,15 @@ impl Builder {
             &catalogue.lock().manifest,
             opened.image.as_ref().map(|image| &image.list),
         );
+        let mut image = opened.image;
         let checkpointer = engine.log.as_ref().map(|log| {
             let log = Arc::clone(log);
-            Checkpointer::start(parts, log, settings, follow, opened.image, log_bytes)
+            Checkpointer::start(parts, log, settings, follow, image.take(), log_bytes)
         });
         Database::from_shared(Shared {
             engine,
             checkpointer,
+            replica_image: Mutex::new(image),
             disk: opened.disk,
             dir: opened.dir,
             indexes: self.tuning.indexes,

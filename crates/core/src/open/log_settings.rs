@@ -170,6 +170,7 @@ impl Builder {
                 },
             },
             retain: Retain::UntilRecycled,
+            first_file_bytes: None,
             kept: Some(manifest.generations.clone()),
             prepare: self.testing.prepare,
             generation: manifest.next_generation,

@@ -126,9 +126,11 @@ impl Builder {
 
         let report = &found.report;
         events::opened(dir, spec, report.closed, report.replayed, report.undone);
+        // A replica's catalogue in memory is ahead of that of its image.
+        let read_only = self.is_replica;
         Ok(self.database(Opened {
             spec,
-            read_only: false,
+            read_only,
             tuned_config: resolved_config.tuned_config,
             owner,
             raw_tables,

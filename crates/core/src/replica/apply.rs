@@ -2,40 +2,52 @@
 //!
 //! The keys of a group that another node has executed are looked up: the misses of sixteen keys
 //! overlap, and then those of all records. A group of this node has its records in its locks. All
-//! changes are checked before the first is installed.
+//! changes are checked before the first is installed. What a view may see of the rows is kept before.
 //!
 //! Paper: raft-pwal §3.3, algorithm 3
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use namiki_index::{IndexError, Lookup};
-use namiki_platform::Stamp;
+use namiki_platform::{Epoch, Stamp};
 
 use super::changes::{Run, Runs};
 use super::error::ReplicaError;
 use super::held_locks::{HeldLocks, PREFETCHED};
 use super::row_lock::{self, FREE};
-use super::{Replica, Tables};
+use super::{RESERVED, Replica};
+use crate::commit::views::{Overwritten, SeenViews};
 use crate::storage::arena::LockedWord;
 use crate::storage::record::RecordRef;
-use crate::table::raw_table::{BATCH_KEYS_MAX, RawTable, Resolved};
+use crate::table::raw_table::{BATCH_KEYS_MAX, RawTable, Resolved, TableId};
 
 /// The numbers of changes that a group has applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Applied {
-    /// The number of rows that they change.
+    /// The number of rows that they change, without those of tables that were dropped before.
     pub rows: usize,
 }
 
-/// The applied position of the log; and buffers.
+/// What the applier keeps from one group to the next.
 #[derive(Default)]
-pub(super) struct ApplyState {
-    /// The stamp of the last group.
-    pub(super) through: Stamp,
+pub(super) struct Applier {
+    /// The tables of the catalogue.
+    pub(super) tables: BTreeMap<TableId, Arc<RawTable>>,
+    /// No table has had this number or a larger one.
+    pub(super) next_table: TableId,
     /// The records of the group that is applied.
     records: Vec<RecordRef>,
     lookups: Vec<Lookup>,
+    pub(super) seen_views: SeenViews,
+}
+
+/// The numbers of rows in a group's changes.
+struct Counted {
+    rows: usize,
+    /// Those of tables that were dropped.
+    dropped: usize,
 }
 
 impl Replica {
@@ -48,22 +60,85 @@ impl Replica {
     /// # Errors
     /// [`ReplicaError`]. Nothing was changed.
     pub fn apply(&self, stamp: Stamp, changes: &[u8]) -> Result<Applied, ReplicaError> {
-        let mut state = self.applied.write();
-        state.check(stamp)?;
-        let tables = self.tables.read();
-        let rows = check(&tables, changes)?;
-        let ApplyState {
-            records, lookups, ..
-        } = &mut *state;
-        records.clear();
+        let applier = &mut *self.applier.lock();
+        self.check_stamp(stamp)?;
+        let counted = applier.check(changes)?;
+        applier.records.clear();
         for run in Runs::new(changes) {
             let run = run?;
-            resolve(table_of(&tables, &run)?, &run, lookups, records)
-                .map_err(|_| ReplicaError::TableFull(run.shape.table))?;
+            if let Some(raw_table) = applier.tables.get(&run.shape.table) {
+                resolve(raw_table, &run, &mut applier.lookups, &mut applier.records)
+                    .map_err(|_| ReplicaError::TableFull(run.shape.table))?;
+            }
         }
-        install(stamp, changes, records, |_| {})?;
-        state.through = stamp;
-        Ok(Applied { rows })
+        let records = std::mem::take(&mut applier.records);
+        self.install(applier, stamp, changes, &records, |_| {});
+        applier.records = records;
+        Ok(Applied {
+            rows: counted.rows - counted.dropped,
+        })
+    }
+
+    /// The entries through this one have no changes, or were applied otherwise: views show them from now on.
+    ///
+    /// # Errors
+    /// [`ReplicaError::NotInOrder`], [`ReplicaError::StampTooLarge`].
+    pub fn pass(&self, stamp: Stamp) -> Result<(), ReplicaError> {
+        let _applier = self.applier.lock();
+        self.check_stamp(stamp)?;
+        *self.installed().write() = stamp;
+        Ok(())
+    }
+
+    fn check_stamp(&self, stamp: Stamp) -> Result<(), ReplicaError> {
+        if stamp > Stamp::MAX {
+            return Err(ReplicaError::StampTooLarge(stamp));
+        }
+        let applied = self.applied_through();
+        if stamp <= applied {
+            return Err(ReplicaError::NotInOrder { stamp, applied });
+        }
+        Ok(())
+    }
+
+    /// Installs checked changes in the records of the tables that are there.
+    fn install(
+        &self,
+        applier: &mut Applier,
+        stamp: Stamp,
+        changes: &[u8],
+        records: &[RecordRef],
+        installed: impl Fn(RecordRef),
+    ) {
+        let engine = self.engine();
+        let (tables, seen) = (&applier.tables, &mut applier.seen_views);
+        for record in records.iter().take(PREFETCHED) {
+            record.prefetch_value(size_of::<u64>());
+        }
+        let rows = || rows_with_records(tables, changes, records);
+        let mut through = self.installed().write();
+        let overwritten = rows().map(|(table, key, _, record)| Overwritten { record, table, key });
+        // The applier is the one committer.
+        let committer = (0, Epoch(stamp.0));
+        (engine.views).keep_overwritten(&engine.epochs, committer, overwritten, seen);
+        let mut ahead = records.iter().skip(PREFETCHED);
+        let mut deleted = false;
+        for (_, _, value, record) in rows() {
+            if let Some(ahead) = ahead.next() {
+                ahead.prefetch_value(size_of::<u64>());
+            }
+            record.install_newer(value, stamp);
+            deleted |= value.is_none();
+            installed(record);
+        }
+        *through = stamp;
+        drop(through);
+        if deleted {
+            let deleted = rows().filter(|(_, _, value, _)| value.is_none());
+            let deleted = deleted.map(|(table, key, _, record)| (table, record, stamp, key));
+            engine.removed_keys.note(Epoch(stamp.0), deleted);
+        }
+        engine.views.enforce_limit(&engine.epochs);
     }
 }
 
@@ -75,57 +150,93 @@ impl HeldLocks {
     /// [`ReplicaError`]. Nothing was changed, and the locks are released.
     pub fn install(mut self, stamp: Stamp, changes: &[u8]) -> Result<Applied, ReplicaError> {
         let replica = Arc::clone(&self.replica);
-        let mut state = replica.applied.write();
-        state.check(stamp)?;
-        let rows = check(&replica.tables.read(), changes)?;
+        let applier = &mut *replica.applier.lock();
+        replica.check_stamp(stamp)?;
+        let Counted { rows, dropped } = applier.check(changes)?;
         if rows != self.changed {
             return Err(ReplicaError::OtherGroup {
                 changes: rows,
                 locked: self.changed,
             });
         }
+        if dropped > 0 {
+            self.set_dropped_apart(&applier.tables, changes)?;
+        }
+        let rows = rows - dropped;
         // The group is committed, so its rows are released one by one.
-        install(stamp, changes, &self.records[..rows], row_lock::unlock)?;
+        let records = &self.records[..rows];
+        replica.install(applier, stamp, changes, records, row_lock::unlock);
         self.released = rows;
-        state.through = stamp;
         Ok(Applied { rows })
     }
-}
 
-impl ApplyState {
-    fn check(&self, stamp: Stamp) -> Result<(), ReplicaError> {
-        if stamp > Stamp::MAX {
-            return Err(ReplicaError::StampTooLarge(stamp));
+    /// Moves the records of dropped tables behind those that are installed.
+    fn set_dropped_apart(
+        &mut self,
+        tables: &BTreeMap<TableId, Arc<RawTable>>,
+        changes: &[u8],
+    ) -> Result<(), ReplicaError> {
+        let mut records = std::mem::take(&mut self.records).into_iter();
+        let (mut kept, mut dropped) = (Vec::with_capacity(records.len()), Vec::new());
+        let mut outcome = Ok(());
+        for run in Runs::new(changes) {
+            match run {
+                Ok(run) if tables.contains_key(&run.shape.table) => {
+                    kept.extend(records.by_ref().take(run.rows));
+                }
+                Ok(run) => dropped.extend(records.by_ref().take(run.rows)),
+                Err(error) => outcome = Err(error),
+            }
         }
-        if stamp <= self.through {
-            return Err(ReplicaError::NotInOrder {
-                stamp,
-                applied: self.through,
-            });
-        }
-        Ok(())
+        kept.append(&mut dropped);
+        kept.extend(records);
+        self.records = kept;
+        outcome
     }
 }
 
-/// Checks a group's changes for every error except a full table; returns the number of rows.
-fn check(tables: &Tables, changes: &[u8]) -> Result<usize, ReplicaError> {
-    let mut rows = 0;
-    for run in Runs::new(changes) {
-        let run = run?;
-        let (key, _) = run.rows().next().unwrap_or_default();
-        if table_of(tables, &run)?.check_key(key).is_err() {
-            let why = "a key does not fit its table";
-            return Err(ReplicaError::Undecodable { at: run.at, why });
+impl Applier {
+    /// Checks a group's changes for every error except a full table, and counts their rows.
+    fn check(&self, changes: &[u8]) -> Result<Counted, ReplicaError> {
+        let mut counted = Counted {
+            rows: 0,
+            dropped: 0,
+        };
+        for run in Runs::new(changes) {
+            let run = run?;
+            let id = run.shape.table;
+            match self.tables.get(&id) {
+                Some(table) if id != RESERVED => {
+                    let (key, _) = run.rows().next().unwrap_or_default();
+                    if table.check_key(key).is_err() {
+                        let why = "a key does not fit its table";
+                        return Err(ReplicaError::Undecodable { at: run.at, why });
+                    }
+                }
+                None if id < self.next_table => counted.dropped += run.rows,
+                _ => return Err(ReplicaError::NoSuchTable(id)),
+            }
+            counted.rows += run.rows;
         }
-        rows += run.rows;
+        Ok(counted)
     }
-    Ok(rows)
 }
 
-fn table_of<'a>(tables: &'a Tables, run: &Run<'_>) -> Result<&'a RawTable, ReplicaError> {
-    let id = run.shape.table;
-    let table = tables.get(&id).ok_or(ReplicaError::NoSuchTable(id))?;
-    Ok(table)
+/// The rows of the tables that are there, in the order of the changes: table, key, value, record.
+fn rows_with_records<'c>(
+    tables: &BTreeMap<TableId, Arc<RawTable>>,
+    changes: &'c [u8],
+    records: &[RecordRef],
+) -> impl Iterator<Item = (TableId, &'c [u8], Option<&'c [u8]>, RecordRef)> {
+    // They were checked.
+    let runs = Runs::new(changes).map_while(Result::ok);
+    let runs = runs.filter(|run| tables.contains_key(&run.shape.table));
+    let rows = runs.flat_map(|run| {
+        let table = run.shape.table;
+        run.rows().map(move |(key, value)| (table, key, value))
+    });
+    rows.zip(records)
+        .map(|((table, key, value), record)| (table, key, value, *record))
 }
 
 /// Appends the records of a run's keys; creates missing ones, absent and not locked.
@@ -158,29 +269,4 @@ fn resolve(
             records.push(record);
         }
     }
-}
-
-/// Installs checked changes in their records.
-fn install(
-    stamp: Stamp,
-    changes: &[u8],
-    records: &[RecordRef],
-    installed: impl Fn(RecordRef),
-) -> Result<(), ReplicaError> {
-    for record in records.iter().take(PREFETCHED) {
-        record.prefetch_value(size_of::<u64>());
-    }
-    let mut ahead = records.iter().skip(PREFETCHED);
-    let mut records = records.iter();
-    for run in Runs::new(changes) {
-        let run = run?;
-        for ((_, value), record) in run.rows().zip(records.by_ref()) {
-            if let Some(ahead) = ahead.next() {
-                ahead.prefetch_value(size_of::<u64>());
-            }
-            record.install_newer(value, stamp);
-            installed(*record);
-        }
-    }
-    Ok(())
 }

@@ -80,6 +80,14 @@ pub enum ReplicaError {
         /// The name.
         name: String,
     },
+    /// No table can have this name.
+    #[error("{name:?} cannot be a table's name: {why}")]
+    TableName {
+        /// The name.
+        name: String,
+        /// Why.
+        why: String,
+    },
     /// There is no such table. For changes, it means that the log's entry that creates it was not applied.
     #[error("there is no table {}", .0.0)]
     NoSuchTable(TableId),

@@ -16,14 +16,17 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use namiki_index::Lookup;
+use smallvec::SmallVec;
 
 use super::changes::{self, Shape};
 use super::error::{LockError, WriteError};
 use super::held_locks::HeldLocks;
 use super::row_lock::{self, Attempt};
 use super::{Replica, copy};
+use crate::commit::removed_keys::NewRecords;
 use crate::storage::arena::LockedWord;
 use crate::storage::record::{RecordRef, VALUE_BYTES_MAX};
 use crate::table::lookup_cache::LookupCache;
@@ -107,6 +110,13 @@ impl GroupBuffers {
         self.undo.clear();
     }
 
+    /// Forgets the tables that were dropped. The group may have rows of them, and keeps those tables (G3).
+    #[cold]
+    fn forget_dropped(&mut self, kept: &mut SmallVec<[Arc<RawTable>; 4]>) {
+        self.lookup_cache.clear();
+        kept.extend(self.tables.extract_if(.., |table| table.is_dropped()));
+    }
+
     fn table(&mut self, replica: &Replica, id: TableId) -> Result<&RawTable, LockError> {
         let known = self.tables.iter().position(|it| it.id == id);
         let at = match known {
@@ -134,24 +144,35 @@ pub struct GroupTransaction {
     rows_before: usize,
     /// Their bytes.
     bytes_before: usize,
+    /// The records that they have made.
+    new_before: usize,
+    /// How many tables had been dropped when the group last compared.
+    drops: u64,
 }
 
 impl GroupTransaction {
     pub(super) fn begin(replica: &Arc<Replica>) -> Self {
         let (group, records, buffers) = replica.pool.lock().take();
-        Self {
+        let mut begun = Self {
             locks: HeldLocks {
                 replica: Arc::clone(replica),
                 group,
                 records,
                 changed: 0,
                 released: 0,
+                new: NewRecords::default(),
+                tables: SmallVec::new(),
             },
             buffers,
-            command: 1,
+            command: 0,
             rows_before: 0,
             bytes_before: 0,
-        }
+            new_before: 0,
+            // Others may have been dropped since the buffers were used.
+            drops: 0,
+        };
+        begun.begin_command();
+        begun
     }
 
     /// Begins the next command: the earlier changes of the group stay if the command is undone.
@@ -160,7 +181,14 @@ impl GroupTransaction {
         self.command += 1;
         self.rows_before = self.buffers.rows.len();
         self.bytes_before = self.buffers.bytes.len();
+        self.new_before = self.locks.new.len();
         self.buffers.undo.clear();
+        // Acquire: what has counted the drop had marked the table before.
+        let drops = self.locks.replica.drops.load(Ordering::Acquire);
+        if drops != self.drops {
+            self.drops = drops;
+            self.buffers.forget_dropped(&mut self.locks.tables);
+        }
     }
 
     /// Batched look-up of up to 16 keys, so that their cache misses overlap, for locks that follow
@@ -189,25 +217,36 @@ impl GroupTransaction {
     #[inline]
     pub fn lock(&mut self, table: TableId, key: &[u8]) -> Result<Slot, LockError> {
         let next = self.buffers.rows.len() as u32;
-        let found = self.buffers.lookup_cache.find(table, key);
-        let (record, is_new) = match found {
-            Some(record) => (record, false),
-            None => self.find_or_create(table, key, next)?,
-        };
-        if !is_new {
-            match row_lock::try_lock(record, self.locks.group, next) {
-                Attempt::Acquired => {}
-                Attempt::Own(slot) => return Ok(Slot(slot)),
-                Attempt::Conflict => return Err(LockError::Conflict),
+        let record = loop {
+            let found = self.buffers.lookup_cache.find(table, key);
+            let (record, is_new) = match found {
+                Some(record) => (record, false),
+                None => self.find_or_create(table, key, next)?,
+            };
+            if is_new {
+                break record;
             }
-        }
+            // Its key may have left the index since, and the record may be another key's (G4).
+            match row_lock::try_lock(record, self.locks.group, next) {
+                Attempt::Acquired if record.is_current() => break record,
+                Attempt::Acquired => row_lock::unlock(record),
+                Attempt::Own(slot) if self.locks.records.get(slot as usize) == Some(&record) => {
+                    return Ok(Slot(slot));
+                }
+                Attempt::Conflict if record.is_current() => return Err(LockError::Conflict),
+                Attempt::Own(_) | Attempt::Conflict => {}
+            }
+            self.buffers.lookup_cache.clear();
+        };
         self.locks.records.push(record);
-        let buffers = &mut self.buffers;
-        if buffers.bytes.len() > GROUP_BYTES_MAX {
-            self.locks.truncate(next as usize);
+        if self.buffers.bytes.len() > GROUP_BYTES_MAX {
+            let kept_new = self.locks.new_without(record);
+            self.locks.truncate(next as usize, kept_new);
             return Err(LockError::GroupTooLarge);
         }
-        let (_, absent) = copy(record, &mut buffers.copied);
+        let buffers = &mut self.buffers;
+        // It is locked, so it stays its key's.
+        let absent = copy(record, &mut buffers.copied).is_none_or(|(_, absent)| absent);
         let key_at = buffers.bytes.len() as u32;
         put(key, &mut buffers.bytes);
         let at = buffers.bytes.len() as u32;
@@ -260,7 +299,9 @@ impl GroupTransaction {
         let word = LockedWord::unused(word);
         let raw_table = self.buffers.table(&self.locks.replica, table)?;
         let resolved = raw_table.find_or_create_record(key, word);
-        match resolved.map_err(|error| LockError::from_index(&error, table))? {
+        let resolved = resolved.map_err(|error| LockError::from_index(&error, table))?;
+        self.locks.new.note_if_new(table, &resolved, key);
+        match resolved {
             Resolved::Found(record) => Ok((record, false)),
             Resolved::New { record, .. } => Ok((record, true)),
         }
@@ -336,7 +377,7 @@ impl GroupTransaction {
         for (slot, before) in buffers.undo.drain(..) {
             buffers.rows[slot.0 as usize].value = before;
         }
-        self.locks.truncate(self.rows_before);
+        self.locks.truncate(self.rows_before, self.new_before);
         buffers.rows.truncate(self.rows_before);
         buffers.bytes.truncate(self.bytes_before);
     }
@@ -407,6 +448,7 @@ impl GroupTransaction {
             changed.extend(others);
             locks.records = changed;
         }
+        locks.tables.extend(buffers.tables.iter().cloned());
         locks.replica.pool.lock().give_back_buffers(buffers);
         locks
     }

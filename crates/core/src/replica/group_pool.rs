@@ -3,7 +3,7 @@
 //! A group of 20,000 transfers takes 2 MB of buffers. With those of earlier groups it allocates nothing.
 
 use super::group::GroupBuffers;
-use super::row_lock::GroupNumber;
+use super::row_lock::{GroupNumber, REMOVER};
 use crate::storage::record::RecordRef;
 
 /// The most groups for which buffers are kept.
@@ -25,6 +25,7 @@ impl GroupPool {
     pub(super) fn take(&mut self) -> (GroupNumber, Vec<RecordRef>, GroupBuffers) {
         let number = self.free_numbers.pop().unwrap_or_else(|| {
             let next = self.last_number.checked_add(1);
+            let next = next.filter(|next| *next != REMOVER.0);
             self.last_number = next.expect("fewer than 2^32 groups live at a time");
             GroupNumber(self.last_number)
         });

@@ -3,9 +3,14 @@
 use std::fmt;
 use std::sync::Arc;
 
+use namiki_platform::Epoch;
+use smallvec::SmallVec;
+
 use super::Replica;
 use super::row_lock::{self, GroupNumber};
+use crate::commit::removed_keys::NewRecords;
 use crate::storage::record::RecordRef;
+use crate::table::raw_table::RawTable;
 
 /// How many records ahead are prefetched.
 pub(super) const PREFETCHED: usize = 12;
@@ -23,6 +28,10 @@ pub struct HeldLocks {
     pub(super) changed: usize,
     /// How many, from the first, were released already.
     pub(super) released: usize,
+    /// The records that it has made. Those that get no version leave the index again.
+    pub(super) new: NewRecords,
+    /// The tables of a sealed group's records (`replica/mod.rs`, G3).
+    pub(super) tables: SmallVec<[Arc<RawTable>; 4]>,
 }
 
 impl HeldLocks {
@@ -41,11 +50,27 @@ impl HeldLocks {
     /// Releases the locks without installing anything: what dropping does.
     pub fn release(self) {}
 
-    /// Releases the last locks down to the first `kept`.
-    pub(super) fn truncate(&mut self, kept: usize) {
+    /// Releases the last locks down to the first `kept`, and gives up what was made after the first `kept_new` records.
+    pub(super) fn truncate(&mut self, kept: usize, kept_new: usize) {
         for record in self.records.drain(kept..) {
             row_lock::unlock(record);
         }
+        if self.new.len() > kept_new {
+            self.note_left(kept_new);
+            self.new.truncate(kept_new);
+        }
+    }
+
+    /// How many records it has made before this one, which is the last if it has made it.
+    pub(super) fn new_without(&self, record: RecordRef) -> usize {
+        let is_new = self.new.last() == Some(record);
+        self.new.len() - usize::from(is_new)
+    }
+
+    /// The keys of new records that are not locked any more, and have no version, may leave the index.
+    fn note_left(&self, from: usize) {
+        let removed_keys = &self.replica.engine().removed_keys;
+        removed_keys.note(Epoch(0), self.new.left_after(from));
     }
 }
 
@@ -58,6 +83,9 @@ impl Drop for HeldLocks {
                 ahead.prefetch();
             }
             row_lock::unlock(*record);
+        }
+        if !self.new.is_empty() {
+            self.note_left(0);
         }
         self.replica
             .pool

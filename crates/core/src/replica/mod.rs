@@ -1,25 +1,33 @@
-//! The tables of one node of a cluster: in memory, without a log of their own.
+//! The state of one node of a cluster: a database whose only committer is the applier.
 //!
-//! The state of a [`Replica`] is that of a prefix of the log. It changes by
-//! [applying](Replica::apply) the after-images of committed groups in the order of the log, on the
-//! leader as on its followers. The leader executes commands before that: a [`GroupTransaction`] is
-//! a group of commands (the paper's LogGrp) that is one transaction of strict two-phase locking. It
-//! locks rows, reads them, and buffers its writes. [Sealing](GroupTransaction::seal) it leaves its
-//! after-images and its [`HeldLocks`], which are released when the group is applied, or when it is
-//! certain that it never will be. No undo is needed, because memory has not changed.
+//! A [`Replica`] is a [`Database`] in replica mode: its tables, [views](Replica::view), queries and images are the
+//! library's, and it has no log of its own. Its state is that of a prefix of the cluster's log. It changes by
+//! [applying](Replica::apply) the after-images of committed groups in the order of the log, on the leader as on its
+//! followers. The leader executes commands before that: a [`GroupTransaction`] is a group of commands (the paper's
+//! LogGrp) that is one transaction of strict two-phase locking. It locks rows, reads them, and buffers its writes.
+//! [Sealing](GroupTransaction::seal) it leaves its after-images and its [`HeldLocks`], which are released when the group
+//! is applied, or when it is certain that it never will be. No undo is needed, because memory has not changed.
 //!
 //! ```text
 //!   worker:   begin_group ─ lock, value, write … ─ encode_changes ─ seal ──> payload to the log, locks to the task store
 //!   applier:  committed ──> HeldLocks::install (of its own group)  |  Replica::apply (of another node's)
+//!             between two groups ──> Replica::view, take_out_removed, create_table, drop_table
 //! ```
 //! Commands name the keys that they touch, an absent key is locked by the absent record that is made for it, and there are
 //! no scans: so there are no phantoms, and no locks of gaps. A lock is not waited for, so there are no deadlocks.
 //!
+//! **A group's stamp is the index of its entry**, and each group is an epoch of its own. So a view between two groups knows
+//! its stamp at once, and the rules of views (`commit/views`) and of removal (`commit/removal.rs`) hold as they are: a
+//! group's epoch is over when it is installed, and certified, since only what a quorum has made durable is installed.
+//!
 //! # Invariants
 //! - G1. A group's number is another group's only after the group has released all its locks.
-//! - G2. Versions are installed by one thread at a time (`applied` is locked for writing), with ascending stamps: what
-//!   `storage/record.rs` asks of a replica (R3).
-//! - G3. Tables are never removed, so a record lives as long as the replica (R1); groups and locks keep the replica alive.
+//! - G2. Versions are installed by one thread at a time (`Engine::installed` is locked for writing), with ascending stamps:
+//!   what `storage/record.rs` asks of a replica (R3).
+//! - G3. A group keeps the tables in memory that it has used, until its locks are released: a table may be dropped before
+//!   (R1). Rows of a dropped table are not installed, here or on any other node: its number is never used again.
+//! - G4. A record is taken out of the index only while its lock is held by [`REMOVER`], which is no group. A group that has
+//!   locked a record compares its incarnation after that, and looks the key up again if it has ended.
 //!
 //! Paper: raft-pwal §3.2, §3.3
 
@@ -29,30 +37,41 @@ mod error;
 mod group;
 mod group_pool;
 mod held_locks;
+mod replica_image;
+mod replica_view;
 mod row_lock;
 mod state_hash;
+mod take_out;
 
-use std::collections::BTreeMap;
-use std::ops::{Bound, ControlFlow};
+use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use namiki_index::{Direction, ScanRange};
 use namiki_platform::Stamp;
+use namiki_platform::disk::MemoryDisk;
 use parking_lot::{Mutex, RwLock};
 
 pub use self::apply::Applied;
 pub use self::error::{LockError, ReplicaError, WriteError};
 pub use self::group::{GroupTransaction, Slot};
 pub use self::held_locks::HeldLocks;
+pub use self::replica_image::ImageReport;
+pub use self::replica_view::ReplicaView;
 
-use self::apply::ApplyState;
+use self::apply::Applier;
 use self::group_pool::GroupPool;
-use self::state_hash::StateHash;
+use crate::api::database::Database;
+use crate::commit::engine::Engine;
+use crate::error::{Error, OpenError};
+use crate::live::catalogue::Catalogue;
+use crate::protocol_spec::{ConcurrencyControl, LockRelease, Logging, ProtocolSpec};
+use crate::settings::builder::Builder;
 use crate::storage::index::{IndexKind, TreeKind};
 use crate::storage::record::RecordRef;
-use crate::table::raw_table::{Owner, RawTable, Step, TableId, TableInfo};
+use crate::table::raw_table::{RawTable, TableId, TableInfo};
+use crate::tables::create_table::check_name;
 
-/// Commands look keys up, and only checks and dumps scan. At a million accounts, the hash table saves a fifth of the time of a
+/// Commands look keys up, and only views scan. At a million accounts, the hash table saves a fifth of the time of a
 /// transfer, and half of it if keys have any length.
 const INDEX: IndexKind = IndexKind::OrderedAndHash(TreeKind::Art);
 
@@ -62,51 +81,137 @@ const INLINE_BYTES_FIXED: usize = 8;
 /// The same of other tables. A record is 64 bytes then.
 const INLINE_BYTES_VARIABLE: usize = 40;
 
-type Tables = BTreeMap<TableId, Arc<RawTable>>;
+/// What the cluster keeps beside the clients' tables: its rows belong to the image, too. Clients' tables count from 1.
+const RESERVED: TableId = TableId(0);
+/// Names of clients' tables do not begin so.
+const RESERVED_PREFIX: &str = "namiki.";
+const RESERVED_NAME: &str = "namiki.replica";
 
-/// The tables of one node of a cluster.
+/// Replicas lock rows by themselves, and have no log.
+const SPEC: ProtocolSpec = ProtocolSpec {
+    concurrency: ConcurrencyControl::TwoPhase,
+    release: LockRelease::Normal,
+    logging: Logging::None,
+    ..ProtocolSpec::DEFAULT
+};
+
+/// The state of one node of a cluster.
 pub struct Replica {
-    tables: RwLock<Tables>,
-    owner: Owner,
-    /// The last applied group. Written while versions are installed.
-    applied: RwLock<ApplyState>,
+    db: Database,
+    applier: Mutex<Applier>,
     pool: Mutex<GroupPool>,
+    /// How many tables were dropped. Groups compare it before each command.
+    drops: AtomicU64,
 }
 
 impl Replica {
-    /// Without tables.
-    #[must_use]
-    pub fn new() -> Self {
-        Self {
-            tables: RwLock::default(),
-            owner: Owner::new(),
-            applied: RwLock::default(),
-            pool: Mutex::default(),
-        }
-    }
-
-    /// Creates a table. Keys and values are bytes; keys of exactly eight bytes (`fixed_keys`) are the faster case. Nothing
-    /// happens if it exists just so.
+    /// One in memory, without tables.
     ///
     /// # Errors
-    /// [`ReplicaError::TableExists`]
-    pub fn create_table(
-        &self,
-        id: TableId,
-        name: &str,
-        fixed_keys: bool,
-    ) -> Result<(), ReplicaError> {
-        let mut tables = self.tables.write();
-        let same_id = tables.get(&id);
-        if same_id.is_some_and(|it| *it.name() == *name && it.fixed_keys == fixed_keys) {
-            return Ok(());
+    /// [`OpenError`], if memory is short.
+    pub fn in_memory() -> Result<Self, OpenError> {
+        let builder = Database::builder().disk(Arc::new(MemoryDisk::new()));
+        Self::open(builder, "/replica")
+    }
+
+    /// Opens the replica in a directory, which is created if it does not exist: its state is that of its image. The
+    /// builder's settings for recovery, views, the page cache and the disk apply.
+    ///
+    /// # Errors
+    /// See [`OpenError`].
+    pub fn open(builder: Builder, dir: impl AsRef<Path>) -> Result<Self, OpenError> {
+        let mut builder = builder.spec(SPEC).index(INDEX);
+        builder.is_replica = true;
+        let db = builder.open(dir)?;
+        let replica = Self {
+            applier: Mutex::new(Applier::default()),
+            pool: Mutex::default(),
+            drops: AtomicU64::new(0),
+            db,
+        };
+        {
+            let mut applier = replica.applier.lock();
+            let mut catalogue = replica.db.shared.catalogue.lock();
+            if catalogue.manifest.next_table() == RESERVED {
+                replica.add_table(&mut catalogue, RESERVED_NAME, false);
+            }
+            replica.note_tables(&mut applier, &catalogue);
         }
-        if same_id.is_some() || tables.values().any(|it| *it.name() == *name) {
+        Ok(replica)
+    }
+
+    /// The database, for views and queries. It takes no transactions, and its tables are changed by the log alone.
+    #[must_use]
+    pub fn database(&self) -> &Database {
+        &self.db
+    }
+
+    fn engine(&self) -> &Arc<Engine> {
+        &self.db.shared.engine
+    }
+
+    /// The stamp through which groups are installed.
+    fn installed(&self) -> &RwLock<Stamp> {
+        let installed = &self.engine().installed;
+        let Some(installed) = installed else {
+            unreachable!("the database was opened as a replica");
+        };
+        installed
+    }
+
+    /// Creates a table with the next number. Keys and values are bytes; keys of exactly eight bytes (`fixed_keys`) are the
+    /// faster case. Nothing happens if it exists just so.
+    ///
+    /// # Errors
+    /// [`ReplicaError::TableExists`], [`ReplicaError::TableName`].
+    pub fn create_table(&self, name: &str, fixed_keys: bool) -> Result<TableId, ReplicaError> {
+        check_name_of_table(name)?;
+        let mut applier = self.applier.lock();
+        let mut catalogue = self.db.shared.catalogue.lock();
+        if let Some(id) = catalogue.ids.get(name) {
+            let has_such_keys = |table: &Arc<RawTable>| table.fixed_keys == fixed_keys;
+            if applier.tables.get(&id).is_some_and(has_such_keys) {
+                return Ok(id);
+            }
             let name = name.to_owned();
             return Err(ReplicaError::TableExists { id, name });
         }
+        let id = self.add_table(&mut catalogue, name, fixed_keys);
+        self.note_tables(&mut applier, &catalogue);
+        Ok(id)
+    }
+
+    /// Drops a table; returns whether there was one. Groups that have used it, and are applied later, change nothing of it.
+    /// Views that are open read it as before.
+    pub fn drop_table(&self, id: TableId) -> bool {
+        let mut applier = self.applier.lock();
+        let shared = &self.db.shared;
+        let mut catalogue = shared.catalogue.lock();
+        let info = catalogue.manifest.table(id).filter(|_| id != RESERVED);
+        let Some(name) = info.map(|info| info.name.clone()) else {
+            return false;
+        };
+        shared.begin_change(&mut catalogue, &name);
+        if let Some(raw_table) = applier.tables.get(&id) {
+            shared.keep_dropped(&catalogue, raw_table);
+            raw_table.dropped().store(true, Ordering::SeqCst);
+            self.engine().views.keep_dropped_table(raw_table);
+        }
+        catalogue.manifest.drop_table(id);
+        catalogue.ids.remove(&name);
+        self.engine().raw_tables.lock().remove(&id);
+        shared.loader.forget(id);
+        self.note_tables(&mut applier, &catalogue);
+        // Last: a group that sees it finds the table gone.
+        self.drops.fetch_add(1, Ordering::SeqCst);
+        true
+    }
+
+    /// Adds a table to the catalogue in memory. The manifest on the disk names it with the next image.
+    fn add_table(&self, catalogue: &mut Catalogue, name: &str, fixed_keys: bool) -> TableId {
+        let shared = &self.db.shared;
         let info = TableInfo {
-            id,
+            id: catalogue.manifest.next_table(),
             name: name.to_owned(),
             key_type: String::new(),
             value_type: String::new(),
@@ -118,36 +223,45 @@ impl Replica {
             },
             layout: None,
         };
-        let raw_table = RawTable::new(info, INDEX, self.owner)
-            .expect("ART and the hash table are in every build");
-        tables.insert(id, Arc::new(raw_table));
-        Ok(())
+        let id = info.id;
+        let change = shared.begin_change(catalogue, name);
+        catalogue.manifest.tables.push(info.clone());
+        catalogue.ids.add(name.to_owned(), id);
+        shared.add_raw_table(info, change);
+        id
+    }
+
+    /// The applier's copy of the catalogue.
+    fn note_tables(&self, applier: &mut Applier, catalogue: &Catalogue) {
+        applier.tables.clone_from(&self.engine().raw_tables.lock());
+        applier.next_table = catalogue.manifest.next_table();
     }
 
     /// The number of a table.
     #[must_use]
     pub fn table_id(&self, name: &str) -> Option<TableId> {
-        let tables = self.tables.read();
-        let mut of_name = tables.values().filter(|it| *it.name() == *name);
-        of_name.next().map(|it| it.id)
+        let id = self.db.shared.catalogue.lock().ids.get(name);
+        id.filter(|id| *id != RESERVED)
     }
 
-    /// All tables with their names, by number.
+    /// All tables, by number.
     #[must_use]
-    pub fn tables(&self) -> Vec<(TableId, String)> {
-        let tables = self.tables.read();
-        let tables = tables.values();
-        tables.map(|it| (it.id, it.name())).collect()
+    pub fn tables(&self) -> Vec<TableInfo> {
+        let catalogue = self.db.shared.catalogue.lock();
+        let tables = catalogue.manifest.tables.iter();
+        tables.filter(|info| info.id != RESERVED).cloned().collect()
     }
 
+    /// A table of clients.
     fn raw_table(&self, id: TableId) -> Option<Arc<RawTable>> {
-        self.tables.read().get(&id).cloned()
+        let raw_tables = self.engine().raw_tables.lock();
+        raw_tables.get(&id).filter(|_| id != RESERVED).cloned()
     }
 
     /// The stamp of the last group that was applied.
     #[must_use]
     pub fn applied_through(&self) -> Stamp {
-        self.applied.read().through
+        *self.installed().read()
     }
 
     /// Reads the last applied value of a key into `into`; returns whether the key has one. It takes
@@ -170,46 +284,20 @@ impl Replica {
         let Ok(Ok(record)) = raw_table.find(key) else {
             return Ok(false);
         };
-        let (_, absent) = copy(record, into);
-        if absent {
+        // If its key has left the index since, it is absent.
+        let present = copy(record, into).is_some_and(|(_, absent)| !absent);
+        if !present {
             into.clear();
         }
-        Ok(!absent)
+        Ok(present)
     }
 
-    /// Visits the rows of a table in the order of their keys, until the visitor stops: key, value,
-    /// and the stamp of the group that wrote it. All rows are of one moment: no group is applied
-    /// during the scan.
+    /// The state as it is now: that of all groups that were applied, and of none after them.
     ///
     /// # Errors
-    /// [`ReplicaError::NoSuchTable`]
-    pub fn scan(
-        &self,
-        table: TableId,
-        visit: impl FnMut(&[u8], &[u8], Stamp) -> ControlFlow<()>,
-    ) -> Result<(), ReplicaError> {
-        let raw_table = self
-            .raw_table(table)
-            .ok_or(ReplicaError::NoSuchTable(table))?;
-        let _no_apply = self.applied.read();
-        scan(&raw_table, visit);
-        Ok(())
-    }
-
-    /// A hash of all tables and of every key with its value and the stamp of the group that wrote it, at one moment. Replicas
-    /// that have applied the same groups have the same.
-    #[must_use]
-    pub fn state_hash(&self) -> u128 {
-        let _no_apply = self.applied.read();
-        let mut hash = StateHash::default();
-        for (id, raw_table) in &*self.tables.read() {
-            hash.add_table(*id, &raw_table.name(), raw_table.fixed_keys);
-            scan(raw_table, |key, value, stamp| {
-                hash.add_row(*id, key, value, stamp);
-                ControlFlow::Continue(())
-            });
-        }
-        hash.finish()
+    /// [`Error::Forked`], [`Error::Closed`].
+    pub fn view(&self) -> Result<ReplicaView, Error> {
+        ReplicaView::open(&self.db, true)
     }
 
     /// Begins a group of commands.
@@ -219,44 +307,36 @@ impl Replica {
     }
 }
 
-impl Default for Replica {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl std::fmt::Debug for Replica {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Replica")
-            .field("tables", &self.tables())
+            .field("db", &self.db)
             .finish_non_exhaustive()
     }
 }
 
-/// Visits the rows that are present. The caller keeps groups from being applied.
-fn scan(raw_table: &RawTable, mut visit: impl FnMut(&[u8], &[u8], Stamp) -> ControlFlow<()>) {
-    let all = ScanRange {
-        start: Bound::Unbounded,
-        end: Bound::Unbounded,
-        direction: Direction::Forward,
+/// Whether clients may have a table of this name.
+fn check_name_of_table(name: &str) -> Result<(), ReplicaError> {
+    let refused = |why: String| ReplicaError::TableName {
+        name: name.to_owned(),
+        why,
     };
-    let mut value = Vec::new();
-    let scanned = raw_table.scan(all, |step| match step {
-        Step::Leaf(_) => ControlFlow::Continue(()),
-        Step::Entry(key, record) => match copy(record, &mut value) {
-            (_, true) => ControlFlow::Continue(()),
-            (stamp, false) => visit(key, &value, stamp),
-        },
-    });
-    scanned.expect("the index is ordered, and there are no bounds");
+    if name.starts_with(RESERVED_PREFIX) {
+        return Err(refused(format!("{RESERVED_PREFIX:?} begins the cluster's own")));
+    }
+    check_name(name).map_err(|error| refused(error.to_string()))
 }
 
-/// Copies a record's version: its stamp, and whether it says that the key is not there.
+/// Copies a record's version: its stamp, and whether it says that the key is not there. `None` if the key has left the
+/// index.
 #[inline]
-fn copy(record: RecordRef, into: &mut Vec<u8>) -> (Stamp, bool) {
+fn copy(record: RecordRef, into: &mut Vec<u8>) -> Option<(Stamp, bool)> {
     loop {
         if let Some(copied) = record.copy_installed(into) {
-            return (copied.creation, copied.absent);
+            return Some((copied.creation, copied.absent));
+        }
+        if !record.is_current() {
+            return None;
         }
         std::hint::spin_loop();
     }

@@ -22,6 +22,9 @@ pub(super) const FREE: u64 = 0;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct GroupNumber(pub(super) u32);
 
+/// Has the lock while a record's key leaves the index (`replica/mod.rs`, G4).
+pub(super) const REMOVER: GroupNumber = GroupNumber(u32::MAX);
+
 /// The outcome of an attempt to lock a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Attempt {

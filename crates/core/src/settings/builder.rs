@@ -25,6 +25,8 @@ pub struct Builder {
     pub(crate) tuning: Tuning,
     pub(crate) format: Format,
     pub(crate) testing: Testing,
+    /// Whether the tables are a replica's, which only the groups of a log change that is not the database's.
+    pub(crate) is_replica: bool,
 }
 
 impl Default for Builder {
@@ -34,6 +36,7 @@ impl Default for Builder {
             tuning: Tuning::default(),
             format: Format::default(),
             testing: Testing::default(),
+            is_replica: false,
         }
     }
 }

@@ -467,22 +467,25 @@ impl RecordRef {
     #[inline]
     pub(crate) fn install_newer(self, value: Option<&[u8]>, creation: Stamp) -> bool {
         let header = self.header();
-        if header.creation.load(Ordering::Relaxed) >= creation.0 {
+        debug_assert!(self.is_current(), "a key that is installed has its record");
+        if self.creation() >= creation {
             return false;
         }
         let installing = creation.0 | INSTALLING;
         // The Release fence in `install` comes between this mark and the payload: a reader that sees some of the payload
         // sees, after its Acquire fence, the mark or what replaced it.
-        header.creation.store(installing, Ordering::Relaxed);
+        (header.creation).store(self.incarnation() | installing, Ordering::Relaxed);
         self.install(value, Stamp(installing));
         // Pairs with the Acquire in `copy_installed`: a reader that begins with this stamp sees the whole payload.
-        header.creation.store(creation.0, Ordering::Release);
+        let installed = self.incarnation() | creation.0;
+        header.creation.store(installed, Ordering::Release);
         true
     }
 
     /// Copies a replica's record into `out`; `None` if a version was installed concurrently, in
-    /// which case the caller retries. A stamp is installed once, so a version is whole if its stamp
-    /// stands before and after the copy.
+    /// which case the caller retries, or if it is not its key's any more
+    /// ([`is_current`](Self::is_current)). A stamp is installed once in an incarnation, so a version
+    /// is whole if both stand before and after the copy.
     #[inline]
     pub(crate) fn copy_installed(self, out: &mut Vec<u8>) -> Option<Snapshot> {
         let creation = &self.header().creation;

@@ -2,7 +2,7 @@
 
 pub(crate) mod batch_load;
 mod change_tables;
-mod create_table;
+pub(crate) mod create_table;
 mod keep_for_views;
 pub(crate) mod load;
 mod reserved_name;

@@ -108,9 +108,13 @@ impl Transaction {
     /// One on a stream of the log.
     ///
     /// # Errors
-    /// [`Error::Closed`], [`Error::Forked`], [`Error::LogFailed`], [`Error::TooManySessions`].
+    /// [`Error::Closed`], [`Error::Forked`], [`Error::LogFailed`], [`Error::TooManySessions`]; [`Error::ReadOnly`] in a
+    /// replica, whose records have other locks.
     pub(crate) fn begin(engine: &Arc<Engine>, worker: WorkerId) -> Result<Self, Error> {
         engine.check_open()?;
+        if engine.installed.is_some() {
+            return Err(Error::ReadOnly);
+        }
         let slot = engine.epochs.acquire().ok_or(Error::TooManySessions)?;
         Ok(Self::new(Arc::clone(engine), worker, slot))
     }

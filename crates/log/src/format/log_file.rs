@@ -19,7 +19,9 @@ use std::path::{Path, PathBuf};
 
 use namiki_platform::{Generation, WorkerId};
 
-use super::{Found, VERSION, is_block_length, put, u16_at, u32_at, u64_at, u128_at};
+use super::{
+    BLOCK_BYTES_MAX, Found, VERSION, is_block_length, put, u16_at, u32_at, u64_at, u128_at,
+};
 
 /// Length of the used part: less than a sector, so a torn write leaves all or none.
 pub(crate) const LOG_FILE_HEADER_BYTES: usize = 64;
@@ -46,12 +48,14 @@ pub(crate) struct LogFileHeader {
 }
 
 impl LogFileHeader {
-    /// Whether a log file may have this length if the others have `log_file_bytes`.
-    pub(crate) fn has_legal_length(&self, log_file_bytes: u64) -> bool {
+    /// Whether a log file may have this length if the others have `log_file_bytes`, or from
+    /// `shortest` to that.
+    pub(crate) fn has_legal_length(&self, shortest: u64, log_file_bytes: u64) -> bool {
         if self.is_oversize {
             self.log_file_bytes > log_file_bytes
         } else {
-            self.log_file_bytes == log_file_bytes
+            (shortest..=log_file_bytes).contains(&self.log_file_bytes)
+                && self.log_file_bytes.is_multiple_of(BLOCK_BYTES_MAX as u64)
         }
     }
 

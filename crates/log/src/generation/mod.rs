@@ -52,6 +52,10 @@ pub struct GenerationInfo {
     pub streams: u16,
     /// The placement of its frames.
     pub placement: Placement,
+    /// The shortest length of a log file, if they differ: from this to the one in `placement`.
+    /// Such a log file may end before it is full.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_file_bytes: Option<u64>,
     /// Whether its first log files may be gone.
     pub retain: Retain,
     /// The beginning of each stream. Empty if all begin with their first log files, and never empty
@@ -188,10 +192,17 @@ pub fn generations_contradiction(
         if bytes == 0 {
             return Some(format!("{generation} has files of no length"));
         }
-        if !bytes.is_multiple_of(BLOCK_BYTES_MAX as u64) {
+        let block = BLOCK_BYTES_MAX as u64;
+        if !bytes.is_multiple_of(block) {
             return Some(format!(
                 "{generation} has files of {bytes} bytes, which are no whole blocks"
             ));
+        }
+        if let Some(first) = info.first_file_bytes {
+            let is_ring = matches!(info.placement, Placement::Shared { .. });
+            if is_ring || first == 0 || first > bytes || !first.is_multiple_of(block) {
+                return Some(format!("{generation} has files from {first} bytes on"));
+            }
         }
         if let Some(why) = start_contradiction(info) {
             return Some(why);

@@ -95,6 +95,30 @@ pub fn remove_superfluous(
     )
 }
 
+/// Removes the log files that a durable manifest with these generations does not need: those of
+/// generations that it does not name, and those before the beginnings of streams. The last of these
+/// generations may be being written, by a log that was recycled to its beginnings; no file of a
+/// later one is touched.
+pub fn remove_unneeded(
+    disk: &dyn Disk,
+    wal: &Path,
+    generations: &[GenerationInfo],
+) -> RemovedFiles {
+    let streams = generations.iter().map(|info| info.streams).max();
+    let last = generations.last().map(|info| info.generation);
+    remove(
+        disk,
+        wal,
+        streams.unwrap_or(0),
+        |generation, worker, file_number| {
+            let mut named = generations.iter();
+            let info = named.find(|info| info.generation == generation);
+            last.is_some_and(|last| generation <= last)
+                && info.is_none_or(|info| file_number < info.start(worker).file_number)
+        },
+    )
+}
+
 /// Removes the log files of generations from `next` on, which the manifest of a copied log does not
 /// name: to be called, and to succeed, before such a generation is begun there. All are gone
 /// durably then.

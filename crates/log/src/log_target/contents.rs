@@ -50,7 +50,6 @@ pub(super) struct LogFileContents {
     pub(super) number: u64,
     /// The log file's length.
     pub(super) bytes: u64,
-    pub(super) is_oversize: bool,
     pub(super) frames: FrameRun,
 }
 

@@ -1,5 +1,7 @@
 //! Log files: fixed length, zeroed before use, written once from front to back, recycled.
 //!
+//! They may begin short and grow with what is written ([`FileLengths`]).
+//!
 //! A log file is made ready (created or renamed, header written, name synced) before a commit that
 //! needs it is accepted. Renaming an old log file cannot bring its frames back: their checksums
 //! hold only in the log file they were written to.
@@ -42,6 +44,8 @@ pub(crate) struct LogFile {
 /// its new name.
 pub(crate) struct Job {
     pub(crate) number: u64,
+    /// Its length.
+    pub(crate) bytes: u64,
     recycled: Option<u64>,
     /// The leftover of an earlier attempt under this number could not be removed.
     has_leftover: bool,
@@ -54,7 +58,19 @@ pub(crate) struct Numbering {
     replaced: Option<LogFile>,
 }
 
+/// The lengths of a stream's log files.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FileLengths {
+    /// Of the first one, and of the shortest.
+    pub(crate) first: u64,
+    /// Of the longest that is not oversize.
+    pub(crate) longest: u64,
+    /// Whether they differ, and a file may end before it is full.
+    pub(crate) may_differ: bool,
+}
+
 pub(crate) struct LogFileTarget {
+    lengths: FileLengths,
     pub(crate) block_bytes: usize,
     /// Whether a thread is making a spare right now.
     pub(crate) preparing: bool,
@@ -100,8 +116,9 @@ pub(crate) struct LogFileTarget {
 }
 
 impl LogFileTarget {
-    pub(crate) fn new(identity: u128, retain: Retain) -> Self {
+    pub(crate) fn new(identity: u128, retain: Retain, lengths: FileLengths) -> Self {
         Self {
+            lengths,
             block_bytes: BLOCK_BYTES_MAX,
             preparing: false,
             is_short_of_room: false,
@@ -174,18 +191,57 @@ impl LogFileTarget {
 
     /// The next file to make.
     pub(crate) fn job(&mut self) -> Job {
+        let recycled = self.recyclable.pop_front();
         Job {
             number: self.next_number,
-            recycled: self.recyclable.pop_front(),
+            bytes: if recycled.is_some() {
+                self.lengths.longest
+            } else {
+                self.next_bytes()
+            },
+            recycled,
             has_leftover: self.has_leftover,
         }
     }
 
+    /// The length of the next file, by how much of the last one was used.
+    fn next_bytes(&self) -> u64 {
+        let FileLengths { first, longest, .. } = self.lengths;
+        let bytes = match (self.spares.back(), &self.current) {
+            (Some(last), _) => last.bytes,
+            (None, None) => first,
+            (None, Some(current)) => {
+                let (used, bytes) = (self.used, current.bytes);
+                if used > bytes / 2 {
+                    bytes.saturating_mul(2)
+                } else if used < bytes / 4 {
+                    bytes / 2
+                } else {
+                    bytes
+                }
+            }
+        };
+        let bytes = bytes.clamp(first, longest);
+        bytes.next_multiple_of(BLOCK_BYTES_MAX as u64).min(longest)
+    }
+
+    /// Whether log files differ in length, and may end before they are full.
+    pub(crate) fn may_differ(&self) -> bool {
+        self.lengths.may_differ
+    }
+
+    /// The next frame begins a log file, whatever is left of the current one. There must be a
+    /// spare.
+    pub(crate) fn begin_next(&mut self) {
+        debug_assert!(!self.spares.is_empty());
+        self.rolls = self.current.is_some();
+    }
+
     /// The file of an order, as permission for it is asked.
-    pub(crate) fn wanted(&self, job: &Job, log_file_bytes: u64) -> WantedFile {
+    pub(crate) fn wanted(&self, job: &Job) -> WantedFile {
         let is_kept_for = self.current.is_none() || self.imaged.is_some();
         WantedFile {
-            bytes: log_file_bytes,
+            bytes: job.bytes,
             takes_room: job.recycled.is_none(),
             is_kept_for: is_kept_for && self.spares.is_empty(),
             frees_bytes: None,
@@ -348,7 +404,6 @@ impl LogFileTarget {
         let next = self.current.as_ref().map(|log_file| LogFileContents {
             number: log_file.number,
             bytes: log_file.bytes,
-            is_oversize: log_file.is_oversize,
             frames: FrameRun::begins_with(frame.sequence),
         });
         if let Some(old) = std::mem::replace(&mut self.contents, next) {
@@ -397,6 +452,25 @@ impl LogFileTarget {
         }
     }
 
+    /// The beginning of the stream without the log files before this one, as far as they may go;
+    /// `hardened` is the sequence of the last hardened frame.
+    pub(crate) fn beginning_at(&self, file_number: u64, hardened: u64) -> StreamStart {
+        let kept = || self.behind.iter().chain(&self.contents);
+        let mut first = kept().next();
+        if self.retain == Retain::UntilRecycled {
+            let pairs = kept().zip(kept().skip(1));
+            let goes = pairs.take_while(|(file, next)| {
+                file.number < file_number && next.frames.first_sequence <= hardened
+            });
+            first = goes.last().map_or(first, |(_, next)| Some(next));
+        }
+        first.map_or(StreamStart::FIRST, |contents| StreamStart {
+            file_number: contents.number,
+            sequence: contents.frames.first_sequence,
+            offset: 0,
+        })
+    }
+
     /// Gives up the log files before this one. They are kept to be written again as long as all of
     /// those have no more than `reuse_bytes` together, from which they are taken off; the numbers
     /// and lengths of the others, which are to be removed, are returned. Without effect unless log
@@ -418,7 +492,7 @@ impl LogFileTarget {
             && let Some(old) = self.give_up_first()
         {
             // One of another length cannot be written again.
-            if old.is_oversize {
+            if old.bytes != log_file_bytes {
                 removed.push((old.number, old.bytes));
             } else {
                 self.recyclable.push_back(old.number);
@@ -513,7 +587,7 @@ impl LogFileMaker {
                 number: job.number,
                 file,
                 path: path.into(),
-                bytes: self.log_file_bytes,
+                bytes: job.bytes,
                 is_oversize: false,
                 grant: granted.grant(),
                 granted_bytes: granted.used(),
@@ -558,13 +632,13 @@ impl LogFileMaker {
                 job.recycled = None;
                 self.disk.open(path)?
             }
-            None => self.disk.create(path, self.log_file_bytes)?,
+            None => self.disk.create(path, job.bytes)?,
         };
         let mut block = AlignedBuf::zeroed(file.block_bytes());
         LogFileHeader {
             identity: self.identity,
             number: job.number,
-            log_file_bytes: self.log_file_bytes,
+            log_file_bytes: job.bytes,
             generation: self.generation,
             block_bytes: file.block_bytes() as u32,
             worker: self.worker,

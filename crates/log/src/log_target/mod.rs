@@ -16,12 +16,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use namiki_platform::disk::{AlignedBuf, DiskFile, PendingWrite};
+use namiki_platform::{Lsn, Stamp};
 
 use crate::error::LogError;
 use crate::format::frame::Salt;
+use crate::generation::log_start::StreamStart;
 use crate::log_target::log_room::Grant;
 pub(crate) use contents::{Beginning, FrameFacts, Superfluous};
-pub(crate) use log_files::{Job, LogFile, LogFileMaker, LogFileTarget};
+pub(crate) use log_files::{FileLengths, Job, LogFile, LogFileMaker, LogFileTarget};
 pub(crate) use oversize_file::UnnumberedFile;
 pub use oversize_file::remove_unnumbered;
 pub(crate) use region::{RegionOptions, RegionTarget, STRETCHES, open_shared};
@@ -177,6 +179,20 @@ impl LogTarget {
         match self {
             Self::Files(target) => target.beginning(superfluous, hardened),
             Self::Region(target) => target.beginning(superfluous, hardened),
+        }
+    }
+
+    /// The beginning of the stream without the log files before `file_number`.
+    pub(crate) fn beginning_at(&self, file_number: u64, hardened: u64) -> StreamStart {
+        match self {
+            Self::Files(target) => target.beginning_at(file_number, hardened),
+            Self::Region(target) => {
+                let nothing = Superfluous {
+                    stamp: Stamp(0),
+                    below_lsn: Lsn(0),
+                };
+                target.beginning(nothing, hardened).start
+            }
         }
     }
 

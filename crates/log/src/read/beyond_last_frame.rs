@@ -4,7 +4,8 @@
 //! So behind the last whole frame of a generation without a seal there may be, and nothing else:
 //! - *One torn frame*, where the next would be: here, or at the beginning of the next log file if
 //!   the rest of this one is too short for it, or if one of the two was made for one frame: other
-//!   frames may not use the rest of such a file. Its first sector is lost, or is that of the next
+//!   frames may not use the rest of such a file. Where the lengths of log files differ, one may end
+//!   before it is full. Its first sector is lost, or is that of the next
 //!   frame. If blocks are shorter than a header, the second one may be lost instead. In log files
 //!   that were created zeroed all else is zero, so other bytes are damage.
 //! - *Log files that were made ready*, with their headers and no frames. The last of them may be
@@ -72,7 +73,8 @@ impl StreamReader {
             let found = self.look_through(&place, later, is_zeroed.then_some(legal))?;
             torn |= found;
             torn_frame |= found && is_zeroed;
-            left_before = (!is_oversize).then_some(left);
+            let is_used_up = !is_oversize && self.info.first_file_bytes.is_none();
+            left_before = is_used_up.then_some(left);
             if !self.enter(self.index + 1)? {
                 break;
             }

@@ -444,7 +444,7 @@ impl StreamReader {
         (header.length as usize).next_multiple_of(self.block_bytes()) as u64
     }
 
-    /// The length of each log file that is not oversize, if the stream has any.
+    /// The longest length of a log file that is not oversize, if the stream has any.
     fn log_file_bytes(&self) -> u64 {
         match self.info.placement {
             Placement::Files { log_file_bytes } => log_file_bytes,

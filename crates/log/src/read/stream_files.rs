@@ -151,7 +151,7 @@ pub(super) struct Expected<'a> {
     pub(super) identity: u128,
     pub(super) info: &'a GenerationInfo,
     pub(super) worker: WorkerId,
-    /// Its length, unless its header says that it is oversize.
+    /// Its length, unless its header has another one that is legal.
     pub(super) log_file_bytes: u64,
     /// Whether none follows: only then its header may not be written yet.
     pub(super) is_last: bool,
@@ -253,12 +253,14 @@ impl LogFile {
             is_first,
             next_number,
         } = *expected;
+        let shortest = info.first_file_bytes.unwrap_or(log_file_bytes);
+        let len_bytes = self.file.len_bytes();
         let mut extent = Extent {
             path: self.path,
             file_number: self.number,
             // Unless the header says otherwise: the smallest there is, to look at every place.
             start: BLOCK_BYTES_MIN as u64,
-            end: log_file_bytes,
+            end: log_file_bytes.min(len_bytes),
             block_bytes: BLOCK_BYTES_MIN,
             has_header: false,
             lost_name: None,
@@ -270,8 +272,7 @@ impl LogFile {
             file: self.file,
         };
         let damaged = |path: &Path, at, what| Err(ReadError::damaged(path, at, what));
-        let len_bytes = extent.file.len_bytes();
-        if len_bytes < log_file_bytes {
+        if len_bytes < shortest {
             return damaged(&extent.path, len_bytes, SHORTER);
         }
         match LogFileHeader::read(block) {
@@ -286,7 +287,7 @@ impl LogFile {
                 if header.number == self.number
                     && header.generation == info.generation
                     && header.worker == worker
-                    && header.has_legal_length(log_file_bytes) =>
+                    && header.has_legal_length(shortest, log_file_bytes) =>
             {
                 if len_bytes < header.log_file_bytes {
                     return damaged(&extent.path, len_bytes, SHORTER);

@@ -285,7 +285,7 @@ impl<H: GroupResource> Stream<H> {
         };
         target.preparing = true;
         let mut job = target.job();
-        let mut wanted = target.wanted(&job, maker.log_file_bytes);
+        let mut wanted = target.wanted(&job);
         let abandoned = Preparing { stream: self };
         drop(state);
         let made = self.make_granted(maker, &mut job, &mut wanted);
@@ -297,7 +297,7 @@ impl<H: GroupResource> Stream<H> {
                 target.put_spare(log_file);
                 target.is_short_of_room = false;
                 if wanted.takes_room {
-                    state.counters.zero_bytes += maker.log_file_bytes;
+                    state.counters.zero_bytes += wanted.bytes;
                 }
                 Ok(())
             }
@@ -355,6 +355,44 @@ impl<H: GroupResource> Stream<H> {
             && !state.closed
         {
             drop(self.prepare(state));
+        }
+    }
+
+    /// Makes a log file ready behind the current one, if there is none.
+    ///
+    /// # Errors
+    /// As [`Stream::append`]. Nothing has changed then.
+    pub fn prepare_file(&self) -> Result<(), LogError> {
+        self.prepare_log_files(1)
+    }
+
+    /// The next frame begins a log file, however much is left of the current one. On return that
+    /// file is ready, and everything appended before is hardened. Only where log files differ in
+    /// length ([`LogConfig::first_file_bytes`](crate::LogConfig::first_file_bytes)): a reader
+    /// would take it for damage elsewhere.
+    ///
+    /// No other thread may append to the stream until this returns; it would wait for the others.
+    ///
+    /// # Errors
+    /// As [`Stream::append`]. Nothing has changed then.
+    ///
+    /// # Panics
+    /// In a log of another kind.
+    pub fn begin_file(&self) -> Result<(), LogError> {
+        loop {
+            self.flush()?;
+            self.prepare_file()?;
+            let mut state = self.state.lock();
+            self.check_poison()?;
+            let is_idle = state.hardened == state.appended;
+            let LogTarget::Files(target) = &mut state.target else {
+                panic!("there are no log files");
+            };
+            assert!(target.may_differ(), "a log file ends when it is full");
+            if is_idle && target.spares() > 0 {
+                target.begin_next();
+                return Ok(());
+            }
         }
     }
 

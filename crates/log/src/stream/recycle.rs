@@ -73,6 +73,14 @@ impl<H: GroupResource> Stream<H> {
         state.target.beginning(superfluous, hardened)
     }
 
+    /// The beginning of the stream without the log files before `file_number`.
+    pub(crate) fn beginning_at(&self, file_number: u64) -> StreamStart {
+        let state = self.state.lock();
+        let is_failed = self.shared.poison.get().is_some();
+        let hardened = state.batches.last_hardened(is_failed);
+        state.target.beginning_at(file_number, hardened)
+    }
+
     /// An image is durable that has made this superfluous.
     pub(crate) fn imaged(&self, superfluous: Superfluous) {
         if let LogTarget::Files(target) = &mut self.state.lock().target {

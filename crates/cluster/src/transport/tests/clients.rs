@@ -4,7 +4,8 @@ use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::TcpStream;
 
 use namiki_client::protocol::{
-    Command, MAGIC, Outcome, PROTOCOL_VERSION, Request, Response, SessionId, decode, encoded,
+    Command, DisconnectReason, MAGIC, Outcome, PROTOCOL_VERSION, Request, Response, SessionId,
+    decode, encoded,
 };
 
 use super::rig::*;
@@ -211,6 +212,13 @@ fn a_client_that_does_not_read_is_disconnected() {
     for _ in 0..10_000 {
         node.network.reply(from, results.clone());
     }
+    // If it reads at last, it is told why the connection ends.
+    let mut last = None;
+    while let Some(response) = receive(&mut stream) {
+        last = Some(response);
+    }
+    let reason = DisconnectReason::NotReading;
+    assert_eq!(last, Some(Response::Disconnected { reason }));
     assert_eq!(node.next(), Event::Gone(from));
 }
 

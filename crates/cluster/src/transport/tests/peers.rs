@@ -10,7 +10,7 @@ use std::time::Duration;
 use namiki_client::protocol::{MAGIC, PROTOCOL_VERSION, Request, encoded};
 
 use super::rig::*;
-use crate::network::{ConnectionId, Inbox, NodeId, PeerMessage};
+use crate::network::{ClientName, ConnectionId, Inbox, NodeId, PeerMessage};
 use crate::transport::hello::Identity;
 use crate::transport::{Listeners, TransportError};
 
@@ -224,7 +224,7 @@ impl Inbox for Panicking {
     }
     fn connected(&self, _: NodeId) {}
     fn disconnected(&self, _: NodeId) {}
-    fn request(&self, _: ConnectionId, _: Request) {}
+    fn request(&self, _: ConnectionId, _: &ClientName, _: Request) {}
     fn client_gone(&self, _: ConnectionId) {}
 }
 

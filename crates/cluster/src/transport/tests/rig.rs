@@ -9,7 +9,7 @@ use bytes::Bytes;
 use namiki_client::protocol::Request;
 
 use crate::entry::{PayloadName, PayloadRef};
-use crate::network::{ConnectionId, Inbox, Network, NodeId, PeerMessage};
+use crate::network::{ClientName, ConnectionId, Inbox, Network, NodeId, PeerMessage};
 use crate::transport::{
     Limits, Listeners, NodeSecurity, PeerSettings, RunningTransport, Timing, Transport,
     TransportSettings,
@@ -51,7 +51,7 @@ impl Inbox for Recorder {
         self.record(Event::Disconnected(node));
     }
 
-    fn request(&self, from: ConnectionId, request: Request) {
+    fn request(&self, from: ConnectionId, _: &ClientName, request: Request) {
         self.record(Event::Request(from, request));
     }
 

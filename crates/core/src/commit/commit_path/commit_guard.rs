@@ -70,7 +70,8 @@ impl<'c, P: CcProtocol> CommitGuard<'c, P> {
         if C::KEEP_FOR_VIEWS {
             let (views, epochs) = (&self.engine.views, &self.engine.epochs);
             let (overwritten, seen) = self.access_set.overwritten();
-            views.keep_overwritten(epochs, (self.slot, epoch), overwritten, seen);
+            let committer = (self.slot.number(), epoch);
+            views.keep_overwritten(epochs, committer, overwritten, seen);
         }
     }
 

@@ -64,7 +64,7 @@ impl World {
         });
         let mut seen = SeenViews::default();
         self.views
-            .keep_overwritten(&self.epochs, (slot, epoch), writes, &mut seen);
+            .keep_overwritten(&self.epochs, (slot.number(), epoch), writes, &mut seen);
         self.record.install(Some(&stamp.0.to_ne_bytes()), stamp);
         drop(locked);
         self.epochs.deregister(slot);

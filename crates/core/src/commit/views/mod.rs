@@ -58,7 +58,7 @@ use namiki_platform::{Epoch, Stamp};
 use self::kept_versions::{Closed, KeptVersions};
 use self::uncommitted::Uncommitted;
 use self::written_through::WrittenThrough;
-use crate::commit::epoch::{Epochs, SlotId};
+use crate::commit::epoch::Epochs;
 use crate::storage::record::{AtStamp, RecordRef};
 use crate::table::raw_table::{RawTable, TableId};
 
@@ -177,17 +177,7 @@ impl Views {
     pub(crate) fn pin(&self, epochs: &Epochs, is_limited: bool) -> Arc<ViewState> {
         loop {
             let epoch = EpochSource::current(epochs);
-            let view = Arc::new(ViewState {
-                epoch,
-                floor: AtomicU64::new(0),
-                kept: KeptVersions::new(self.unit_bytes()),
-                written: (!is_limited).then(WrittenThrough::default),
-                is_limited,
-                is_ending: AtomicBool::new(false),
-                is_expired: AtomicBool::new(false),
-                dropped_tables: Mutex::default(),
-                opened: Instant::now(),
-            });
+            let view = Arc::new(ViewState::new(epoch, self.unit_bytes(), is_limited));
             let is_last = self.change_list(|views| {
                 // Another one may have been pinned in a later epoch concurrently (V2).
                 let is_last = views.last().is_none_or(|last| last.epoch <= epoch);
@@ -204,6 +194,16 @@ impl Views {
                 self.end(&view, epochs);
             }
         }
+    }
+
+    /// Adds a view of a replica: of every group that was installed at or below this stamp. No other
+    /// is installed meanwhile. Each group is an epoch of its own (`replica/mod.rs`).
+    pub(crate) fn pin_at(&self, stamp: Stamp, is_limited: bool) -> Arc<ViewState> {
+        let view = ViewState::new(Epoch(stamp.0), self.unit_bytes(), is_limited);
+        view.floor.store(stamp.0 + 1, Ordering::Release);
+        let view = Arc::new(view);
+        self.change_list(|views| views.push(Arc::clone(&view)));
+        view
     }
 
     /// Changes the list, and its number.
@@ -279,18 +279,19 @@ impl Views {
     }
 
     /// Keeps the versions that a commit is about to overwrite and that a view may see. The commit is registered in
-    /// `epoch`, in a slot, and the records of `writes`, with their tables and keys, are locked.
+    /// `epoch`, and the records of `writes`, with their tables and keys, are locked. Committers with different numbers
+    /// rarely wait for each other.
     #[inline]
     pub(crate) fn keep_overwritten<'w>(
         &self,
         epochs: &Epochs,
-        (slot, epoch): (SlotId, Epoch),
+        (committer, epoch): (usize, Epoch),
         writes: impl Iterator<Item = Overwritten<'w>>,
         seen: &mut SeenViews,
     ) {
         let number = self.number.load(Ordering::SeqCst);
         if number != 0 {
-            self.keep_for_newest(epochs, (slot, epoch), number, writes, seen);
+            self.keep_for_newest(epochs, (committer, epoch), number, writes, seen);
         }
     }
 
@@ -299,7 +300,7 @@ impl Views {
     fn keep_for_newest<'w>(
         &self,
         epochs: &Epochs,
-        (slot, epoch): (SlotId, Epoch),
+        (committer, epoch): (usize, Epoch),
         number: u64,
         writes: impl Iterator<Item = Overwritten<'w>>,
         seen: &mut SeenViews,
@@ -341,7 +342,7 @@ impl Views {
                     continue 'records;
                 }
                 let value = is_present.then_some(&value[..]);
-                match view.kept.keep(slot.number(), record, creation, value) {
+                match view.kept.keep(committer, record, creation, value) {
                     Ok(more) => {
                         bytes += more;
                         unlimited_bytes += if view.is_limited { 0 } else { more };
@@ -541,6 +542,21 @@ impl ViewList {
 }
 
 impl ViewState {
+    /// One whose stamp is not known yet.
+    fn new(epoch: Epoch, unit_bytes: u64, is_limited: bool) -> Self {
+        Self {
+            epoch,
+            floor: AtomicU64::new(0),
+            kept: KeptVersions::new(unit_bytes),
+            written: (!is_limited).then(WrittenThrough::default),
+            is_limited,
+            is_ending: AtomicBool::new(false),
+            is_expired: AtomicBool::new(false),
+            dropped_tables: Mutex::default(),
+            opened: Instant::now(),
+        }
+    }
+
     /// Everything up to this key of the table is written, by a checkpoint that goes through all tables in order; without a
     /// key, all of the table.
     pub(crate) fn set_written(&self, table: TableId, key: Option<&[u8]>) {
@@ -595,6 +611,7 @@ impl ViewState {
 #[expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests {
     use super::*;
+    use crate::commit::epoch::SlotId;
     use crate::storage::arena::Arena;
 
     struct World {
@@ -636,7 +653,7 @@ mod tests {
             let writes = std::iter::once(overwritten);
             let mut seen = SeenViews::default();
             self.views
-                .keep_overwritten(&self.epochs, (slot, epoch), writes, &mut seen);
+                .keep_overwritten(&self.epochs, (slot.number(), epoch), writes, &mut seen);
             stamp
         }
 

@@ -2,5 +2,6 @@
 //! rings.
 
 mod dropping_generations;
+mod growing_files;
 mod recycled_files;
 mod rings;

@@ -1,6 +1,9 @@
 //! Clusters of real processes, as a user of `namiki node` and `namiki cluster` sees them.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod operate;
+mod prometheus;
+
 use std::collections::HashSet;
 use std::fs;
 use std::ops::Range;
@@ -67,6 +70,14 @@ impl Cluster {
         String::from_utf8(output.stdout).unwrap()
     }
 
+    /// The table of the nodes, healthy or not.
+    fn status(&self) -> String {
+        let output = self.output(&["status"]);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(matches!(output.status.code(), Some(0 | 1)), "{said}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
     fn config(&self, node: u64) -> NodeConfig {
         let path = self.0.path().join(format!("node-{node}/namiki.toml"));
         NodeConfig::read(&path).unwrap()
@@ -76,7 +87,7 @@ impl Cluster {
     fn leader_other_than(&self, other: Option<u64>) -> u64 {
         let begin = Instant::now();
         loop {
-            let table = self.works(&["status"]);
+            let table = self.status();
             let leaders = table.lines().filter(|line| line.contains(" leader "));
             let leader = leaders
                 .map(|line| line.split(' ').next().unwrap().parse().unwrap())
@@ -204,7 +215,7 @@ fn a_node_that_lost_its_directory_is_replaced_under_load() {
         wait_for_more();
         let said = cluster.works(&["replace", &number]);
         assert!(said.contains(&format!("node {lost} votes")), "{said}");
-        let table = cluster.works(&["status"]);
+        let table = cluster.status();
         assert!(
             table.contains(&format!("{lost} (incarnation 2)")),
             "{table}"
@@ -325,15 +336,15 @@ fn nodes_are_paused_cut_off_and_brought_back() {
     let leader = cluster.leader_other_than(None);
     let other = leader % 3 + 1;
     cluster.works(&["pause", &leader.to_string()]);
-    assert!(cluster.works(&["status"]).contains("paused"));
+    assert!(cluster.status().contains("paused"));
     let next = cluster.leader_other_than(Some(leader));
     cluster.works(&["resume", &leader.to_string()]);
     let link = format!("{}-{}", leader.min(other), leader.max(other));
     cluster.works(&["cut", &link]);
-    let table = cluster.works(&["status"]);
+    let table = cluster.status();
     assert!(table.contains(&format!("cut: {link}")), "{table}");
     assert!(cluster.works(&["heal"]).contains("whole"));
-    assert!(!cluster.works(&["status"]).contains("cut:"));
+    assert!(!cluster.status().contains("cut:"));
 
     // Requests for nodes and links that do not exist.
     let dir = cluster.dir();
@@ -348,7 +359,7 @@ fn nodes_are_paused_cut_off_and_brought_back() {
 
     // Stopped in good order, twice without harm, and gone.
     cluster.works(&["stop"]);
-    assert!(cluster.works(&["status"]).contains("no leader: 0 of 3"));
+    assert!(cluster.status().contains("no leader: 0 of 3"));
     cluster.works(&["stop", "--remove"]);
     assert!(refused(&["status"], 1).contains("holds no cluster"));
 }
@@ -456,6 +467,7 @@ fn help_teaches_with_examples() {
         (&["--help"][..], "\n  namiki cluster start "),
         (&["node", "--help"], "\n  namiki node --config "),
         (&["certificates", "--help"], "\n  authority = "),
+        (&["status", "--help"], "\n  namiki cluster status --config "),
     ] {
         let output = namiki(arguments);
         let help = String::from_utf8(output.stdout).unwrap();

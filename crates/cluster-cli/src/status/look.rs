@@ -1,0 +1,141 @@
+//! The nodes of a cluster, and what they answer.
+
+use std::thread;
+use std::time::Instant;
+
+use namiki_client::protocol::{NodeStatus, Role};
+use namiki_client::{ClientOptions, status};
+use namiki_cluster::config::Member;
+use namiki_cluster::transport::City;
+
+/// State of a node's process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ProcessState {
+    Down,
+    Running(u32),
+    /// Stopped by a signal.
+    Paused(u32),
+}
+
+impl ProcessState {
+    pub(crate) fn pid(self) -> Option<u32> {
+        match self {
+            Self::Down => None,
+            Self::Running(pid) | Self::Paused(pid) => Some(pid),
+        }
+    }
+}
+
+/// A node that is asked.
+#[derive(Clone, Debug)]
+pub(crate) struct Site {
+    /// Its number, if it is known before it answers.
+    pub(crate) number: Option<u64>,
+    pub(crate) city: Option<City>,
+    /// Its address for clients.
+    pub(crate) address: String,
+    /// Its process, if it is on this machine.
+    pub(crate) process: Option<ProcessState>,
+}
+
+impl Site {
+    /// The node at an address.
+    pub(crate) fn at(address: &str) -> Self {
+        Self {
+            number: None,
+            city: None,
+            address: address.to_owned(),
+            process: None,
+        }
+    }
+
+    /// A member.
+    pub(crate) fn of(member: &Member) -> Self {
+        Self {
+            number: Some(member.id.number()),
+            city: member.city,
+            address: member.client.clone(),
+            process: None,
+        }
+    }
+}
+
+/// The observed state of a node at one time.
+#[derive(Clone, Debug)]
+pub(crate) struct Seen {
+    pub(crate) site: Site,
+    /// Its answer, or why there is none.
+    pub(crate) answer: Result<NodeStatus, String>,
+    pub(crate) at: Instant,
+}
+
+impl Seen {
+    pub(crate) fn status(&self) -> Option<&NodeStatus> {
+        self.answer.as_ref().ok()
+    }
+
+    /// Its number, if it is known.
+    pub(crate) fn number(&self) -> Option<u64> {
+        let answered = self.status().map(|status| status.node);
+        self.site.number.or(answered)
+    }
+
+    pub(crate) fn is_leader(&self) -> bool {
+        let status = self.status();
+        status.is_some_and(|status| status.role == Role::Leader)
+    }
+
+    /// Its name in a sentence.
+    pub(crate) fn name(&self) -> String {
+        match self.number() {
+            Some(number) => format!("node {number}"),
+            None => format!("the node at {}", self.site.address),
+        }
+    }
+}
+
+/// Requests the state of all nodes at the same time.
+pub(crate) fn look(sites: Vec<Site>, options: &ClientOptions) -> Vec<Seen> {
+    let mut seen: Vec<Seen> = sites
+        .into_iter()
+        .map(|site| Seen {
+            answer: match site.process {
+                Some(ProcessState::Down) => Err("it does not run".to_owned()),
+                Some(ProcessState::Paused(_)) => Err("it is paused".to_owned()),
+                Some(ProcessState::Running(_)) | None => Err(String::new()),
+            },
+            site,
+            at: Instant::now(),
+        })
+        .collect();
+    thread::scope(|scope| {
+        for seen in &mut seen {
+            if matches!(seen.site.process, None | Some(ProcessState::Running(_))) {
+                scope.spawn(move || {
+                    seen.answer = ask(&seen.site, options);
+                    seen.at = Instant::now();
+                });
+            }
+        }
+    });
+    seen
+}
+
+fn ask(site: &Site, options: &ClientOptions) -> Result<NodeStatus, String> {
+    let answer = status(&site.address, options).map_err(|error| error.to_string())?;
+    match site.number {
+        Some(expected) if answer.node != expected => Err(format!(
+            "node {} runs at {}; compare the key `client` of [[member]] with the machines",
+            answer.node, site.address
+        )),
+        _ => Ok(answer),
+    }
+}
+
+/// The leader, if there is one; among several, that of the latest term.
+pub(crate) fn leader(seen: &[Seen]) -> Option<&NodeStatus> {
+    let leaders = seen.iter().filter(|seen| seen.is_leader());
+    leaders
+        .filter_map(Seen::status)
+        .max_by_key(|status| status.term)
+}

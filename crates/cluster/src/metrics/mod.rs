@@ -1,0 +1,324 @@
+//! What a node counts. [`monitor`](crate::monitor) reads it.
+//!
+//! Every number is counted where it happens, and nothing is derived from another: a number that is
+//! not counted is not here. Counters begin at zero with the process.
+
+mod histogram;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use namiki_client::protocol::{Outcome, Response};
+use namiki_platform::clock::now_ns;
+
+pub(crate) use histogram::Histogram;
+#[cfg(feature = "metrics")]
+pub(crate) use histogram::{BOUNDS_NS, HistogramCounts};
+
+/// The reason that a leader without room tells its clients. By its text, the refusal is counted
+/// apart.
+pub(crate) const LOG_FULL: &str =
+    "the log of the leader has reached its limit: raise `log_bytes_max`, or free space on its disk";
+
+/// A counter without labels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Count {
+    /// Times that this node began to ask for votes.
+    Campaigns,
+    /// Elections of this node.
+    ElectionsWon,
+    /// New leaders that this node learned of, itself included.
+    LeaderChanges,
+    /// Groups (LogGrps) that were sealed here, as the leader.
+    GroupsSealed,
+    /// Groups that were applied here.
+    GroupsApplied,
+    /// Read requests that were accepted.
+    Reads,
+    /// Payloads that were requested from other nodes because they were missing.
+    PayloadsFetched,
+    /// Payloads that other nodes requested and got.
+    PayloadsServed,
+    /// Payloads that other nodes requested and that this node does not have.
+    PayloadsNotServed,
+    /// Payloads on this node's disk that were missing or damaged at the start, or could not be read
+    /// or failed their check when another node asked for them.
+    PayloadsDamaged,
+    /// Received payloads that did not match their entry, or were too long.
+    PayloadsRefused,
+    /// Received payloads that were dropped because the disk does not keep up.
+    PayloadsDropped,
+}
+
+/// Names of the counters in the order of [`Count`], and their meaning.
+pub(crate) const COUNTS: [(Count, &str, &str); 12] = [
+    (
+        Count::Campaigns,
+        "campaigns",
+        "Times that this node began to ask for votes.",
+    ),
+    (
+        Count::ElectionsWon,
+        "elections_won",
+        "Elections that this node won.",
+    ),
+    (
+        Count::LeaderChanges,
+        "leader_changes",
+        "New leaders that this node learned of, itself included.",
+    ),
+    (
+        Count::GroupsSealed,
+        "groups_sealed",
+        "Groups of commands sealed by this node as the leader.",
+    ),
+    (
+        Count::GroupsApplied,
+        "groups_applied",
+        "Groups of commands applied to the tables.",
+    ),
+    (Count::Reads, "reads", "Read requests accepted."),
+    (
+        Count::PayloadsFetched,
+        "payloads_fetched",
+        "Missing payloads requested from other nodes.",
+    ),
+    (
+        Count::PayloadsServed,
+        "payloads_served",
+        "Payloads sent to nodes that lacked them.",
+    ),
+    (
+        Count::PayloadsNotServed,
+        "payloads_not_served",
+        "Payloads requested by other nodes that this node does not have.",
+    ),
+    (
+        Count::PayloadsDamaged,
+        "payloads_damaged",
+        "Payloads on this node's disk that were missing or damaged at the start, or when a node asked for them.",
+    ),
+    (
+        Count::PayloadsRefused,
+        "payloads_refused",
+        "Received payloads that did not match their entry.",
+    ),
+    (
+        Count::PayloadsDropped,
+        "payloads_dropped",
+        "Received payloads dropped because the disk does not keep up.",
+    ),
+];
+
+/// The reason for which a client's request was not executed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RefusalReason {
+    NotLeader,
+    Busy,
+    NoSession,
+    LogFull,
+    Invalid,
+    OutcomeUnknown,
+}
+
+/// Values of the label `reason`, in the order of [`RefusalReason`].
+pub(crate) const REFUSALS: [(RefusalReason, &str); 6] = [
+    (RefusalReason::NotLeader, "not_leader"),
+    (RefusalReason::Busy, "busy"),
+    (RefusalReason::NoSession, "no_session"),
+    (RefusalReason::LogFull, "log_full"),
+    (RefusalReason::Invalid, "invalid"),
+    (RefusalReason::OutcomeUnknown, "outcome_unknown"),
+];
+
+impl RefusalReason {
+    /// The reason of an answer, if it is a refusal.
+    fn of(answer: &Response) -> Option<Self> {
+        Some(match answer {
+            Response::NotLeader { .. } => Self::NotLeader,
+            Response::Busy { .. } => Self::Busy,
+            Response::NoSuchSession { .. } => Self::NoSession,
+            Response::Refused { reason, .. } if reason == LOG_FULL => Self::LogFull,
+            Response::Refused { .. } => Self::Invalid,
+            Response::OutcomeUnknown { .. } => Self::OutcomeUnknown,
+            _ => return None,
+        })
+    }
+}
+
+/// Values of the label `outcome`, in the order of [`Outcome`].
+pub(crate) const OUTCOMES: [&str; 7] = [
+    "done",
+    "insufficient_balance",
+    "no_such_account",
+    "balance_too_large",
+    "condition_failed",
+    "no_such_table",
+    "invalid",
+];
+
+/// The stages of a group on the leader, each measured from the time at which it was sealed.
+#[derive(Debug, Default)]
+pub(crate) struct GroupLatency {
+    /// Until a majority had it.
+    pub(crate) committed: Histogram,
+    /// Until it was applied and its clients were answered.
+    pub(crate) answered: Histogram,
+}
+
+/// Flushes of one stream of the log.
+#[derive(Debug, Default)]
+pub(crate) struct Flushes {
+    pub(crate) times: Histogram,
+    /// When the flush under way began, in nanoseconds of the monotonic clock; 0: none is.
+    begun_ns: AtomicU64,
+}
+
+impl Flushes {
+    /// Measures a flush.
+    pub(crate) fn time<T>(&self, flush: impl FnOnce() -> T) -> T {
+        let begun = Instant::now();
+        self.begun_ns.store(now_ns().max(1), Ordering::Relaxed);
+        let flushed = flush();
+        self.begun_ns.store(0, Ordering::Relaxed);
+        self.times.note(begun.elapsed());
+        flushed
+    }
+
+    /// The longest flush since the last call; the one under way counts as far as it is.
+    pub(crate) fn take_longest(&self) -> Duration {
+        let ended = self.times.take_longest();
+        match self.begun_ns.load(Ordering::Relaxed) {
+            0 => ended,
+            begun => ended.max(Duration::from_nanos(now_ns().saturating_sub(begun))),
+        }
+    }
+}
+
+/// The counters of one node.
+#[derive(Debug)]
+pub(crate) struct Metrics {
+    counts: [AtomicU64; COUNTS.len()],
+    refusals: [AtomicU64; REFUSALS.len()],
+    outcomes: [AtomicU64; OUTCOMES.len()],
+    pub(crate) groups: GroupLatency,
+    /// One for each stream: that of Raft, then those of the workers' payloads.
+    flushes: Box<[Flushes]>,
+}
+
+impl Metrics {
+    pub(crate) fn new(workers: usize) -> Self {
+        Self {
+            counts: Default::default(),
+            refusals: Default::default(),
+            outcomes: Default::default(),
+            groups: GroupLatency::default(),
+            flushes: (0..=workers).map(|_| Flushes::default()).collect(),
+        }
+    }
+
+    pub(crate) fn add(&self, count: Count, number: u64) {
+        self.counts[count as usize].fetch_add(number, Ordering::Relaxed);
+    }
+
+    pub(crate) fn increment(&self, count: Count) {
+        self.add(count, 1);
+    }
+
+    pub(crate) fn count(&self, count: Count) -> u64 {
+        self.counts[count as usize].load(Ordering::Relaxed)
+    }
+
+    /// Counts an answer to a client, if it is a refusal.
+    pub(crate) fn note_answer(&self, answer: &Response) {
+        if let Some(reason) = RefusalReason::of(answer) {
+            self.refusals[reason as usize].fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Counts the outcomes of committed commands.
+    pub(crate) fn note_outcomes(&self, outcomes: impl IntoIterator<Item = Outcome>) {
+        let mut counts = [0; OUTCOMES.len()];
+        for outcome in outcomes {
+            counts[outcome as usize] += 1;
+        }
+        for (sum, count) in self.outcomes.iter().zip(counts) {
+            if count > 0 {
+                sum.fetch_add(count, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// The flushes of the stream of Raft's records.
+    pub(crate) fn raft_flushes(&self) -> &Flushes {
+        &self.flushes[0]
+    }
+
+    /// The flushes of a worker's payloads.
+    ///
+    /// # Panics
+    /// If there is no such worker.
+    pub(crate) fn payload_flushes(&self, worker: u16) -> &Flushes {
+        &self.flushes[1 + usize::from(worker)]
+    }
+
+    /// The flushes of every stream, from 0.
+    pub(crate) fn flushes(&self) -> &[Flushes] {
+        &self.flushes
+    }
+
+    #[cfg(feature = "metrics")]
+    pub(crate) fn refusals(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let reasons = REFUSALS.iter().map(|(_, reason)| *reason);
+        let counts = self.refusals.iter().map(|it| it.load(Ordering::Relaxed));
+        reasons.zip(counts)
+    }
+
+    #[cfg(feature = "metrics")]
+    pub(crate) fn outcomes(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let counts = self.outcomes.iter().map(|it| it.load(Ordering::Relaxed));
+        OUTCOMES.into_iter().zip(counts)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_are_in_the_order_of_their_numbers() {
+        for (at, (count, ..)) in COUNTS.into_iter().enumerate() {
+            assert_eq!(count as usize, at);
+        }
+        for (at, (reason, _)) in REFUSALS.into_iter().enumerate() {
+            assert_eq!(reason as usize, at);
+        }
+        let known = |byte: u8| Outcome::from_byte(byte).is_some();
+        assert!(known(OUTCOMES.len() as u8 - 1) && !known(OUTCOMES.len() as u8));
+    }
+
+    #[test]
+    fn a_full_log_is_told_from_other_refusals() {
+        let metrics = Metrics::new(1);
+        for reason in [LOG_FULL, "the group has no commands"] {
+            let reason = reason.to_owned();
+            metrics.note_answer(&Response::Refused { request: 1, reason });
+        }
+        for reason in [RefusalReason::LogFull, RefusalReason::Invalid] {
+            let count = metrics.refusals[reason as usize].load(Ordering::Relaxed);
+            assert_eq!(count, 1, "{reason:?}");
+        }
+    }
+
+    #[test]
+    fn a_flush_counts_while_it_is_under_way() {
+        let flushes = Flushes::default();
+        flushes.time(|| {
+            let begun = flushes.begun_ns.load(Ordering::Relaxed);
+            assert!(begun > 0);
+            while flushes.take_longest().is_zero() {}
+        });
+        assert_eq!(flushes.begun_ns.load(Ordering::Relaxed), 0);
+        assert!(flushes.take_longest() > Duration::ZERO);
+    }
+}

@@ -1,0 +1,194 @@
+//! The image of a replica: its tables as of one entry, written while later entries are applied, and what an opening begins
+//! with.
+//!
+//! It is the library's image. The manifest on the disk names the tables of the entry, not those that are there when it is
+//! written: the entries after it create and drop them again. So the one replacement of the manifest has everything, and the
+//! caller may give up the log through the entry when [`Replica::write_image`] returns.
+
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use namiki_platform::{Epoch, Generation, Stamp};
+
+use super::{RESERVED, Replica, ReplicaView};
+use crate::catalogue::image_files::FileNumber;
+use crate::checkpoint::announce_image::{announce_image, checkpoint_failed};
+use crate::checkpoint::rows_of_view::TableRows;
+use crate::commit::views::Overwritten;
+use crate::error::Error;
+use crate::events;
+use crate::image::image_error::ImageError;
+use crate::image::write::image_writer::{
+    ImageBefore, ImageMoment, ImageOptions, ImageProgress, ImageTarget, PresentImage, RUN_BYTES,
+    write_image,
+};
+use crate::image::write::new_image::NewImage;
+use crate::storage::arena::LockedWord;
+use crate::table::raw_table::Resolved;
+
+use super::row_lock::FREE;
+
+/// What an image has written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ImageReport {
+    /// The image has exactly the groups with this stamp or a lower one.
+    pub stamp: Stamp,
+    /// Rows that were written; those of key ranges without changes since the previous image were not.
+    pub rows: u64,
+    /// The bytes of their keys and values.
+    pub bytes: u64,
+    /// The bytes of all files of the image.
+    pub file_bytes: u64,
+}
+
+impl Replica {
+    /// A view for [`Replica::write_image`], which does not expire.
+    ///
+    /// # Errors
+    /// As [`Replica::view`].
+    pub fn view_for_image(&self) -> Result<ReplicaView, Error> {
+        ReplicaView::open(&self.db, false)
+    }
+
+    /// Writes the image of this view's entry, and makes it the one that an opening begins with. `go_on` is called with the
+    /// bytes of the files so far, about every 50 ms, and ends the writing if it returns false. One image is written at a time.
+    ///
+    /// # Errors
+    /// [`Error::CheckpointFailed`], [`Error::Manifest`], [`Error::AnotherWriter`]; [`Error::TableNotLoaded`];
+    /// [`Error::Closed`] if `go_on` ended it. The image before is the replica's then.
+    pub fn write_image(
+        &self,
+        view: ReplicaView,
+        mut go_on: impl FnMut(u64) -> bool,
+    ) -> Result<ImageReport, Error> {
+        let shared = &self.db.shared;
+        let mut present = shared.replica_image.lock();
+        shared.loader.wait()?;
+        if let Some(image) = &mut *present {
+            let mut shrunk_files = shared.loader.take_shrunk_files();
+            image.shrunk_files.append(&mut shrunk_files);
+        }
+        let mut progress = ImageProgress::default();
+        let written = self.write_files(&view, present.as_ref(), |now| {
+            progress = now;
+            if go_on(now.file_bytes) {
+                ControlFlow::Continue(())
+            } else {
+                ControlFlow::Break(())
+            }
+        });
+        let new = written.map_err(|error| match error {
+            ImageError::Interrupted => Error::Closed,
+            error => checkpoint_failed(error),
+        })?;
+        let new = self.announce(new, &view)?;
+        let stamp = view.stamp();
+        drop(view);
+        shared.loader.open_files_in_use();
+        let list = new.remove_superseded();
+        let file_bytes = list.runs().map(|run| run.segment.len_bytes()).sum();
+        *present = Some(PresentImage {
+            list,
+            shrunk_files: BTreeSet::new(),
+        });
+        events::checkpoint_taken(stamp, progress.rows, progress.bytes);
+        Ok(ImageReport {
+            stamp,
+            rows: progress.rows,
+            bytes: progress.bytes,
+            file_bytes,
+        })
+    }
+
+    fn write_files(
+        &self,
+        view: &ReplicaView,
+        before: Option<&PresentImage>,
+        mut on_progress: impl FnMut(ImageProgress) -> ControlFlow<()>,
+    ) -> Result<NewImage, ImageError> {
+        let shared = &self.db.shared;
+        let (identity, named) = {
+            let manifest = &shared.catalogue.lock().manifest;
+            (manifest.identity(), manifest.image_list.clone())
+        };
+        let target = ImageTarget {
+            disk: &shared.disk,
+            dir: &shared.dir,
+            identity,
+            take_number: &|| {
+                let next = &mut shared.catalogue.lock().manifest.loaded_tables.next_file;
+                let taken = *next;
+                *next = FileNumber(taken.0.checked_add(1)?);
+                Some(taken)
+            },
+        };
+        let moment = ImageMoment {
+            stamp: view.stamp(),
+            // It has no log.
+            generation: Generation::default(),
+            epoch: Epoch(0),
+        };
+        let before = named.as_ref().zip(before);
+        let before = before.map(|(named, image)| ImageBefore { named, image });
+        let open = &view.view().open;
+        let tables = view.raw_tables().map(|raw_table| {
+            let id = raw_table.id;
+            (id, TableRows::new(open, Arc::clone(raw_table)))
+        });
+        let options = ImageOptions {
+            run_bytes: RUN_BYTES,
+            bytes_per_second: None,
+            on_progress: &mut on_progress,
+        };
+        write_image(&target, moment, before, tables, options)
+    }
+
+    /// The one switch: the manifest names the image, with the tables of its entry.
+    fn announce(&self, new: NewImage, view: &ReplicaView) -> Result<NewImage, Error> {
+        let shared = &self.db.shared;
+        let catalogue = &mut *shared.catalogue.lock();
+        if catalogue.closed.is_some() {
+            return Err(Error::Closed);
+        }
+        let (tables, dropped) = view.catalogue();
+        let manifest = &mut catalogue.manifest;
+        let now = (
+            std::mem::replace(&mut manifest.tables, tables.to_vec()),
+            std::mem::replace(&mut manifest.dropped, dropped),
+        );
+        let announced = announce_image((&*shared.disk, &shared.dir), catalogue, new, |_| {});
+        let manifest = &mut catalogue.manifest;
+        (manifest.tables, manifest.dropped) = now;
+        announced
+    }
+
+    /// Writes rows of the cluster's own, which the image has beside those of the clients; no value: the row is deleted. They
+    /// get the stamp of the last group, so a row is written once between two groups. Called by the applier, before it opens
+    /// a view for an image.
+    pub fn put_reserved<'r>(&self, rows: impl IntoIterator<Item = (&'r [u8], Option<&'r [u8]>)>) {
+        let applier = &mut *self.applier.lock();
+        let engine = self.engine();
+        let Some(raw_table) = applier.tables.get(&RESERVED) else {
+            unreachable!("the opening has made it");
+        };
+        let through = self.installed().write();
+        for (key, value) in rows {
+            let found = raw_table.find_or_create_record(key, LockedWord::unused(FREE));
+            let record = match found {
+                Ok(Resolved::Found(record) | Resolved::New { record, .. }) => record,
+                Err(error) => unreachable!("the cluster's keys fit: {error}"),
+            };
+            let (table, epoch) = (RESERVED, Epoch(through.0));
+            let overwritten = std::iter::once(Overwritten { record, table, key });
+            let seen = &mut applier.seen_views;
+            (engine.views).keep_overwritten(&engine.epochs, (0, epoch), overwritten, seen);
+            record.install_newer(value, *through);
+            if value.is_none() {
+                let removed = std::iter::once((RESERVED, record, *through, key));
+                engine.removed_keys.note(epoch, removed);
+            }
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! The state of a replica at one entry of the log, read while later groups are applied.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::{Bound, ControlFlow};
+use std::sync::Arc;
+
+use namiki_index::{Direction, ScanRange};
+use namiki_platform::Stamp;
+
+use super::state_hash::StateHash;
+use super::RESERVED;
+use crate::api::database::Database;
+use crate::api::view::View;
+use crate::commit::view_opening::OpenView;
+use crate::concurrency::cc::NoFaults;
+use crate::error::Error;
+use crate::image::write::rows_at_stamp::KeyBounds;
+use crate::table::raw_table::{RawTable, Step, TableId, TableInfo};
+
+/// All tables of a replica as they were at one entry, see [`Replica::view`](super::Replica::view).
+pub struct ReplicaView {
+    view: View,
+    /// The tables of that moment, by number, the cluster's own among them.
+    tables: Vec<TableInfo>,
+    /// How many tables had been dropped.
+    dropped: u32,
+    raw_tables: BTreeMap<TableId, Arc<RawTable>>,
+}
+
+impl ReplicaView {
+    /// `is_limited`: as of [`OpenView::open`].
+    pub(super) fn open(db: &Database, is_limited: bool) -> Result<Self, Error> {
+        let shared = &db.shared;
+        let engine = &shared.engine;
+        engine.check_open()?;
+        // While it is locked, no table is created or dropped.
+        let mut catalogue = shared.catalogue.lock();
+        if catalogue.closed.is_some() {
+            return Err(Error::Closed);
+        }
+        let pinned = OpenView::pin(engine, is_limited)?;
+        let catalogue_view = catalogue.views.pin();
+        let tables = catalogue.manifest.tables.clone();
+        let dropped = catalogue.manifest.dropped;
+        let raw_tables = engine.raw_tables.lock().clone();
+        drop(catalogue);
+        let Some(open) = pinned.make_usable::<NoFaults>()? else {
+            unreachable!("a replica's view knows its stamp from the beginning");
+        };
+        Ok(Self {
+            view: View {
+                open: Arc::new(open),
+                catalogue: catalogue_view,
+                loader: Arc::clone(&shared.loader),
+            },
+            tables,
+            dropped,
+            raw_tables,
+        })
+    }
+
+    /// The same as a view of the database, for queries.
+    #[must_use]
+    pub fn view(&self) -> &View {
+        &self.view
+    }
+
+    /// The stamp of the last group that it shows: the index of its entry.
+    #[must_use]
+    pub fn stamp(&self) -> Stamp {
+        self.view.stamp()
+    }
+
+    /// The tables of that moment with their names, by number.
+    pub fn tables(&self) -> impl Iterator<Item = (TableId, &str)> {
+        let tables = self.tables.iter().filter(|info| info.id != RESERVED);
+        tables.map(|info| (info.id, &*info.name))
+    }
+
+    /// The tables of that moment, the cluster's own among them, and how many had been dropped.
+    pub(super) fn catalogue(&self) -> (&[TableInfo], u32) {
+        (&self.tables, self.dropped)
+    }
+
+    /// The same in memory, by number.
+    pub(super) fn raw_tables(&self) -> impl Iterator<Item = &Arc<RawTable>> {
+        self.raw_tables.values()
+    }
+
+    /// Visits the rows of the cluster's own, as [`Replica::put_reserved`](super::Replica::put_reserved) has written them, in
+    /// the order of their keys.
+    ///
+    /// # Errors
+    /// As [`ReplicaView::scan`].
+    pub fn reserved(&self, mut visit: impl FnMut(&[u8], &[u8])) -> Result<(), Error> {
+        self.scan_any(RESERVED, (Bound::Unbounded, Bound::Unbounded), |key, value, _| {
+            visit(key, value);
+            ControlFlow::Continue(())
+        })
+    }
+
+    /// Visits the rows of a table within bounds, in the order of their keys, until the visitor stops: key, value, and the
+    /// stamp of the group that wrote it.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchTable`]; [`Error::ViewExpired`]; [`Error::TableNotLoaded`]; [`Error::Closed`].
+    pub fn scan(
+        &self,
+        table: TableId,
+        bounds: (Bound<&[u8]>, Bound<&[u8]>),
+        visit: impl FnMut(&[u8], &[u8], Stamp) -> ControlFlow<()>,
+    ) -> Result<(), Error> {
+        if table == RESERVED {
+            return Err(no_such_table(table));
+        }
+        self.scan_any(table, bounds, visit)
+    }
+
+    fn scan_any(
+        &self,
+        table: TableId,
+        (start, end): KeyBounds<'_>,
+        mut visit: impl FnMut(&[u8], &[u8], Stamp) -> ControlFlow<()>,
+    ) -> Result<(), Error> {
+        let raw_table = self.raw_tables.get(&table);
+        let raw_table = raw_table.ok_or_else(|| no_such_table(table))?;
+        raw_table.load_state.wait()?;
+        let (mut value, mut outcome) = (Vec::new(), Ok(()));
+        let range = ScanRange {
+            start,
+            end,
+            direction: Direction::Forward,
+        };
+        let scanned = raw_table.scan(range, |step| {
+            let Step::Entry(key, record) = step else {
+                return ControlFlow::Continue(());
+            };
+            match self.view.open.copy(record, &mut value) {
+                Ok(Some(stamp)) => visit(key, &value, stamp),
+                Ok(None) => ControlFlow::Continue(()),
+                Err(error) => {
+                    outcome = Err(error);
+                    ControlFlow::Break(())
+                }
+            }
+        });
+        scanned.map_err(|error| Error::from_index(&error, &raw_table.name()))?;
+        outcome?;
+        // Once it has expired, keys that it sees may have left the index.
+        self.view.open.check()
+    }
+
+    /// A hash of all tables and of every key with its value and the stamp of the group that wrote it. Replicas that have
+    /// applied the same groups have the same at the same stamp.
+    ///
+    /// # Errors
+    /// [`Error::ViewExpired`]; [`Error::TableNotLoaded`]; [`Error::Closed`].
+    pub fn state_hash(&self) -> Result<u128, Error> {
+        let mut hash = StateHash::default();
+        for info in &self.tables {
+            let id = info.id;
+            hash.add_table(id, &info.name, info.fixed_keys);
+            self.scan_any(id, (Bound::Unbounded, Bound::Unbounded), |key, value, stamp| {
+                // The cluster's own rows are written when an image is, which nodes do at different entries.
+                let stamp = if id == RESERVED { Stamp(0) } else { stamp };
+                hash.add_row(id, key, value, stamp);
+                ControlFlow::Continue(())
+            })?;
+        }
+        Ok(hash.finish())
+    }
+}
+
+fn no_such_table(id: TableId) -> Error {
+    let table = format!("with the number {}", id.0);
+    Error::NoSuchTable { table }
+}
+
+impl fmt::Debug for ReplicaView {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ReplicaView")
+            .field("stamp", &self.stamp())
+            .finish_non_exhaustive()
+    }
+}
