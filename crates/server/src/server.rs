@@ -73,7 +73,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts to serve a database. It must have a log stream for each thread.
+    /// Starts to serve a database. One log stream suffices for all threads.
     ///
     /// # Errors
     /// See [`ServerError`].

@@ -1,9 +1,12 @@
 //! Running a portal: its rows, and COPY.
 
-use std::pin::pin;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::task::{self, Poll};
 use std::time::Duration;
 
 use namiki_sql::{Portal, Progress, RowSink as _, Scope, SqlError};
+use tokio::time::{Instant, Sleep, sleep};
 
 use super::connection::{Connection, End};
 use super::stream::Stream;
@@ -15,26 +18,45 @@ const PRESENCE_INTERVAL: Duration = Duration::from_secs(1);
 /// Bytes of COPY that are worked on before other sessions have their turn.
 const COPIED_AT_ONCE: usize = 256 << 10;
 
+/// When it is looked next whether a session's client is still there. The timer is left from one statement to the next:
+/// setting one for each wait would call the system each time.
+#[derive(Default)]
+pub(super) struct Presence(Option<Pin<Box<Sleep>>>);
+
+impl Presence {
+    /// Whether it is time to look. If not, the task is woken then.
+    fn poll_due(&mut self, context: &mut task::Context<'_>) -> bool {
+        let timer = &mut self.0;
+        let timer = timer.get_or_insert_with(|| Box::pin(sleep(PRESENCE_INTERVAL)));
+        let mut is_due = false;
+        while timer.as_mut().poll(context).is_ready() {
+            is_due = true;
+            timer.as_mut().reset(Instant::now() + PRESENCE_INTERVAL);
+        }
+        is_due
+    }
+}
+
 /// Waits for a step of a statement. One that takes long is dropped, and cancelled by that, if its client has gone.
 ///
 /// # Errors
 /// [`End::Closed`] if the client has gone.
 pub(super) async fn while_present<T>(
     stream: &Stream,
+    presence: &mut Presence,
     step: impl Future<Output = T>,
 ) -> Result<T, End> {
     let mut step = pin!(step);
-    loop {
-        tokio::select! {
-            biased;
-            done = &mut step => return Ok(done),
-            () = tokio::time::sleep(PRESENCE_INTERVAL) => {
-                if stream.is_closed() {
-                    return Err(End::Closed);
-                }
-            }
+    poll_fn(|context| {
+        if let Poll::Ready(done) = step.as_mut().poll(context) {
+            return Poll::Ready(Ok(done));
         }
-    }
+        if presence.poll_due(context) && stream.is_closed() {
+            return Poll::Ready(Err(End::Closed));
+        }
+        Poll::Pending
+    })
+    .await
 }
 
 impl Connection {
@@ -130,7 +152,7 @@ impl Connection {
         let step = batch
             .sql
             .execute(portal, scope, rows_max, &mut batch.output);
-        while_present(&self.stream, step).await
+        while_present(&self.stream, &mut self.presence, step).await
     }
 
     /// Receives the rows of COPY FROM STDIN. After an error, rows that still arrive are skipped by
