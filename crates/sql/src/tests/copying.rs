@@ -78,8 +78,6 @@ fn a_bulk_load_is_rolled_back_with_its_table() {
 /// A batch is written while the next one is read.
 #[test]
 fn an_error_in_any_batch_ends_the_load() {
-    let fixture = Fixture::new();
-    let mut client = fixture.client();
     let rows = |changed: usize, line: &str| -> String {
         let row = |at| match at {
             at if at == changed => line.to_owned(),
@@ -96,14 +94,19 @@ fn an_error_in_any_batch_ends_the_load() {
         (8_193, "x\n", no_number),
         (29_999, "x", no_number),
     ] {
+        let fixture = Fixture::new();
+        let mut client = fixture.client();
         client.tag("BEGIN");
         client.tag("CREATE TABLE t (id int PRIMARY KEY)");
         let lines = rows(changed, line);
         let copied = client.copy_in("COPY t FROM STDIN", lines.as_bytes(), 10_000);
         assert_eq!(copied.unwrap_err().sqlstate(), state, "{changed} {line}");
         client.tag("ROLLBACK");
+        assert_eq!(client.state("SELECT * FROM t"), sqlstate::UNDEFINED_TABLE);
     }
     for (changed, line, is_unique) in [(29_999, "2\n", false), (29_999, "30000\n", true)] {
+        let fixture = Fixture::new();
+        let mut client = fixture.client();
         client.tag("BEGIN");
         client.tag("CREATE TABLE t (id int)");
         let lines = rows(changed, line);
@@ -114,7 +117,6 @@ fn an_error_in_any_batch_ends_the_load() {
         let added = client.query("ALTER TABLE t ADD PRIMARY KEY (id)");
         assert_eq!(added.is_ok(), is_unique);
         assert_eq!(client.lines("SELECT count(*) FROM t"), ["30000"]);
-        client.tag("DROP TABLE t");
     }
 }
 
