@@ -11,7 +11,7 @@ use tokio::time::{Instant, Sleep, sleep};
 
 use super::batch::Batch;
 use super::login::{Greeter, LoggedIn, stopping};
-use super::portals::Presence;
+use super::presence::Presence;
 use super::stream::{Accepted, Stream};
 use crate::access::attempts::Admission;
 use crate::flush::LastWindow;

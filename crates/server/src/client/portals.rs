@@ -1,41 +1,19 @@
 //! Running a portal: its rows, and COPY.
 
 use std::future::poll_fn;
-use std::pin::{Pin, pin};
-use std::task::{self, Poll};
-use std::time::Duration;
+use std::pin::pin;
+use std::task::Poll;
 
 use namiki_sql::{Portal, Progress, RowSink as _, Scope, SqlError};
-use tokio::time::{Instant, Sleep, sleep};
 
 use super::connection::{Connection, End};
+use super::presence::Presence;
 use super::stream::Stream;
 use crate::metrics::Count;
 use crate::wire::ClientMessage;
 
-/// Interval of checks whether the client of a statement that runs is still there.
-const PRESENCE_INTERVAL: Duration = Duration::from_secs(1);
 /// Bytes of COPY that are worked on before other sessions have their turn.
 const COPIED_AT_ONCE: usize = 256 << 10;
-
-/// When it is looked next whether a session's client is still there. The timer is left from one statement to the next:
-/// setting one for each wait would call the system each time.
-#[derive(Default)]
-pub(super) struct Presence(Option<Pin<Box<Sleep>>>);
-
-impl Presence {
-    /// Whether it is time to look. If not, the task is woken then.
-    fn poll_due(&mut self, context: &mut task::Context<'_>) -> bool {
-        let timer = &mut self.0;
-        let timer = timer.get_or_insert_with(|| Box::pin(sleep(PRESENCE_INTERVAL)));
-        let mut is_due = false;
-        while timer.as_mut().poll(context).is_ready() {
-            is_due = true;
-            timer.as_mut().reset(Instant::now() + PRESENCE_INTERVAL);
-        }
-        is_due
-    }
-}
 
 /// Waits for a step of a statement. One that takes long is dropped, and cancelled by that, if its client has gone.
 ///
@@ -51,7 +29,7 @@ pub(super) async fn while_present<T>(
         if let Poll::Ready(done) = step.as_mut().poll(context) {
             return Poll::Ready(Ok(done));
         }
-        if presence.poll_due(context) && stream.is_closed() {
+        if presence.poll_gone(stream, context) {
             return Poll::Ready(Err(End::Closed));
         }
         Poll::Pending
