@@ -9,7 +9,7 @@
 //! | `server_error.rs` | why a server does not start |
 //! | `settings.rs` | addresses, threads, limits |
 //! | `worker.rs` | the threads that serve clients |
-//! | `flush.rs` | when a thread flushes its log stream |
+//! | `flush.rs` | when a thread flushes the log, or has it flushed |
 //! | `listen.rs` | the sockets |
 //! | `client/` | a client's connection, from its first byte to its last |
 //! | `access/` | roles, passwords, cancel requests |

@@ -1,8 +1,8 @@
 //! A server: its threads, its sockets, and its orderly end.
 //!
 //! ```text
-//!  control thread ── accepts ──►  sessions-0   runtime, log stream 0
-//!    │   /metrics                 sessions-1   runtime, log stream 1      one for each processor
+//!  control thread ── accepts ──►  sessions-0   runtime
+//!    │   /metrics                 sessions-1   runtime                    one for each processor
 //!    │   /healthz                 …            │
 //!    └── all in one runtime                    └── long statements ──► second pool of the engine
 //! ```
@@ -73,7 +73,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts to serve a database. It must have a log stream for each thread.
+    /// Starts to serve a database. One log stream suffices for all threads.
     ///
     /// # Errors
     /// See [`ServerError`].

@@ -57,7 +57,7 @@ pub enum ServerError {
     /// The system allows no thread, or no event queue.
     #[error("cannot start a thread; `ulimit -u` and `ulimit -n` show the limits for this user")]
     NoThread(#[source] io::Error),
-    /// There are more threads than log streams can have.
+    /// There are more threads than 65,535.
     #[error("{0} threads are too many; --threads takes at most {max}", max = u16::MAX)]
     TooManyThreads(usize),
     /// The roles cannot be read or written.

@@ -14,7 +14,7 @@ pub struct Settings {
     pub socket_dir: Option<PathBuf>,
     /// The address of `/metrics` and `/healthz`.
     pub http: Option<SocketAddr>,
-    /// Threads that serve clients, each with its own log stream. Default: one for each processor.
+    /// Threads that serve clients. Default: one for each processor.
     pub threads: NonZeroUsize,
     /// Limits on clients.
     pub limits: Limits,

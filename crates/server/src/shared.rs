@@ -66,7 +66,7 @@ impl Shared {
 #[derive(Clone)]
 pub(crate) struct Context {
     pub(crate) shared: Arc<Shared>,
-    /// The number of the thread, and of its log stream, counted from 0.
+    /// The number of the thread, counted from 0; modulo the number of log streams, that of its stream.
     pub(crate) thread: u16,
 }
 

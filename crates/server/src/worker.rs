@@ -1,4 +1,4 @@
-//! The threads that serve clients. Each has a runtime of its own, and its own log stream.
+//! The threads that serve clients. Each has a runtime of its own.
 
 use std::io;
 use std::sync::Arc;

@@ -24,8 +24,8 @@ pub struct EngineOptions {
     pub plan_memory_bytes: usize,
     /// Bytes of temporary files that the plans of all statements may write together. Default: 4 GiB.
     pub plan_file_bytes: u64,
-    /// Whether the server flushes a connection's log stream whenever its runtime parks (`Database::flush_stream`).
-    /// Otherwise the log's own thread does. Default: false.
+    /// Whether the server flushes a connection's log stream, or requests that, whenever its runtime parks
+    /// (`Database::flush_stream`, `Database::request_flush`). Otherwise each commit requests it. Default: false.
     pub flushed_by_caller: bool,
 }
 

@@ -369,6 +369,15 @@ impl Database {
         flushed.map_err(ticket::not_acknowledged)
     }
 
+    /// As [`Database::flush_stream`], but the log's own thread flushes, and the call does not wait: for a thread that may
+    /// have something else to do soon. A poll of [`Acknowledged::flushed_by_caller`] waits for its group itself if there
+    /// is no such thread.
+    pub fn request_flush(&self, worker: WorkerId) {
+        if let Some(log) = &self.shared.engine.log {
+            log.stream(worker).request_flush();
+        }
+    }
+
     /// The protocol with which the database runs its transactions.
     #[must_use]
     pub fn spec(&self) -> ProtocolSpec {

@@ -240,6 +240,29 @@ fn the_callers_flush_wakes_its_tasks() {
     db.flush_stream(session.worker()).unwrap();
 }
 
+#[test]
+fn a_requested_flush_wakes_the_tasks() {
+    let (db, table) = open(&SimDisk::new(), Duration::from_secs(3600));
+    let calls = Arc::new(Calls::default());
+    let waker = Arc::clone(&calls).into();
+    let context = &mut Context::from_waker(&waker);
+    let mut session = db.session().unwrap();
+    // Nothing is pending.
+    db.request_flush(session.worker());
+    session.begin().unwrap();
+    session.statement(|tx| tx.put(&table, &1, &7)).unwrap();
+    let Poll::Ready(Ok(ticket)) = pin!(session.commit()).poll(context) else {
+        panic!("it has nothing to wait for");
+    };
+    let mut acknowledged = pin!(db.acknowledged(ticket).flushed_by_caller());
+    assert!(acknowledged.as_mut().poll(context).is_pending());
+    db.request_flush(session.worker());
+    while acknowledged.as_mut().poll(context).is_pending() {
+        calls.wait();
+    }
+    assert!(db.is_acknowledged(&ticket));
+}
+
 /// The caller's flush may not come: the log's own thread is the last resort, and without that the poll.
 #[test]
 fn a_commit_without_a_callers_flush_is_flushed() {

@@ -53,6 +53,15 @@ impl<H: GroupResource> Stream<H> {
         }
     }
 
+    /// Has the flusher harden everything appended before the call, as for a task that waits for it, and does not wait. No
+    /// effect without a flusher.
+    pub fn request_flush(&self) {
+        if self.has_pending() {
+            let appended = self.state.lock().appended;
+            self.demand(appended, 0);
+        }
+    }
+
     /// Whether no thread is bound to see the demand for this commit (D2).
     fn needs_flusher(&self, number: u64) -> bool {
         let Some(mut state) = self.state.try_lock() else {

@@ -11,8 +11,10 @@ use tokio::time::{Instant, Sleep, sleep};
 
 use super::batch::Batch;
 use super::login::{Greeter, LoggedIn, stopping};
+use super::presence::Presence;
 use super::stream::{Accepted, Stream};
 use crate::access::attempts::Admission;
+use crate::flush::LastWindow;
 use crate::metrics::Count;
 use crate::shared::{Context, Phase};
 use crate::wire::{FrameBuffer, FrameLimits, ProtocolError, Severity};
@@ -53,6 +55,8 @@ pub(super) struct Connection {
     idle_check: Option<Pin<Box<Sleep>>>,
     /// Whether bytes have arrived since the last check.
     was_active: bool,
+    pub(super) presence: Presence,
+    pub(super) last_window: LastWindow,
 }
 
 /// Serves a client until its connection ends.
@@ -91,6 +95,8 @@ pub(crate) async fn serve(context: Context, accepted: Accepted, admission: Admis
         },
         idle_check: None,
         was_active: true,
+        presence: Presence::default(),
+        last_window: LastWindow::default(),
         stop: Box::pin(async move {
             let _ = phase.wait_for(|phase| *phase > Phase::Serving).await;
         }),
@@ -160,6 +166,7 @@ impl Connection {
                 check.as_mut().reset(Instant::now() + IDLE_INTERVAL);
             } else {
                 self.idle_check = None;
+                self.presence = Presence::default();
                 self.batch.free_memory();
                 self.input.free_memory();
             }

@@ -8,6 +8,7 @@
 //! | `session.rs` | the loop over messages, batches, repetition after a conflict |
 //! | `simple_query.rs` | the simple protocol |
 //! | `portals.rs` | running a portal, with its rows and with COPY |
+//! | `presence.rs` | whether the client of a long statement is still there |
 //! | `batch.rs` | the state between two Syncs: the engine's connection, statements, portals, output |
 //! | `statements.rs` | prepared statements |
 //!
@@ -28,6 +29,7 @@ mod batch;
 mod connection;
 mod login;
 mod portals;
+mod presence;
 mod session;
 mod simple_query;
 mod statements;

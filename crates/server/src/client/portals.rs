@@ -1,17 +1,17 @@
 //! Running a portal: its rows, and COPY.
 
+use std::future::poll_fn;
 use std::pin::pin;
-use std::time::Duration;
+use std::task::Poll;
 
 use namiki_sql::{Portal, Progress, RowSink as _, Scope, SqlError};
 
 use super::connection::{Connection, End};
+use super::presence::Presence;
 use super::stream::Stream;
 use crate::metrics::Count;
 use crate::wire::ClientMessage;
 
-/// Interval of checks whether the client of a statement that runs is still there.
-const PRESENCE_INTERVAL: Duration = Duration::from_secs(1);
 /// Bytes of COPY that are worked on before other sessions have their turn.
 const COPIED_AT_ONCE: usize = 256 << 10;
 
@@ -21,20 +21,20 @@ const COPIED_AT_ONCE: usize = 256 << 10;
 /// [`End::Closed`] if the client has gone.
 pub(super) async fn while_present<T>(
     stream: &Stream,
+    presence: &mut Presence,
     step: impl Future<Output = T>,
 ) -> Result<T, End> {
     let mut step = pin!(step);
-    loop {
-        tokio::select! {
-            biased;
-            done = &mut step => return Ok(done),
-            () = tokio::time::sleep(PRESENCE_INTERVAL) => {
-                if stream.is_closed() {
-                    return Err(End::Closed);
-                }
-            }
+    poll_fn(|context| {
+        if let Poll::Ready(done) = step.as_mut().poll(context) {
+            return Poll::Ready(Ok(done));
         }
-    }
+        if presence.poll_gone(stream, context) {
+            return Poll::Ready(Err(End::Closed));
+        }
+        Poll::Pending
+    })
+    .await
 }
 
 impl Connection {
@@ -130,7 +130,7 @@ impl Connection {
         let step = batch
             .sql
             .execute(portal, scope, rows_max, &mut batch.output);
-        while_present(&self.stream, step).await
+        while_present(&self.stream, &mut self.presence, step).await
     }
 
     /// Receives the rows of COPY FROM STDIN. After an error, rows that still arrive are skipped by

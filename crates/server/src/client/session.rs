@@ -101,10 +101,18 @@ impl Connection {
         }
         let context = &self.batch.context;
         if matches!(kind, b'Q' | b'E') {
-            before_request(context.shared.engine.database(), context.thread);
+            let db = context.shared.engine.database();
+            before_request(db, context.thread, &mut self.last_window);
         }
         let next = match ClientMessage::read(frame) {
-            Ok(message) => while_present(&self.stream, begin(&mut self.batch, message)).await?,
+            Ok(message) => {
+                while_present(
+                    &self.stream,
+                    &mut self.presence,
+                    begin(&mut self.batch, message),
+                )
+                .await?
+            }
             Err(error) => {
                 context.counters().increment(Count::ProtocolErrors);
                 // A batch that can neither be ended nor flushed cannot go on.

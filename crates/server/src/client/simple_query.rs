@@ -59,7 +59,7 @@ impl Connection {
     async fn run_text(&mut self, text: &str, is_alone: bool) -> Result<Result<(), SqlError>, End> {
         let scope = if is_alone { Scope::Alone } else { Scope::Part };
         let prepared = self.batch.sql.prepare_simple(text);
-        let mut portal = match while_present(&self.stream, prepared).await? {
+        let mut portal = match while_present(&self.stream, &mut self.presence, prepared).await? {
             Ok(portal) => portal,
             Err(error) => return Ok(Err(error)),
         };

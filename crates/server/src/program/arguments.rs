@@ -96,7 +96,7 @@ pub(crate) struct ServerArguments {
     /// The role that the first start makes [default: the name of your user]
     #[arg(long, value_name = "NAME")]
     pub(crate) role: Option<String>,
-    /// Threads that serve clients, each with its own log stream [default: one for each processor]
+    /// Threads that serve clients [default: one for each processor]
     #[arg(long, value_name = "NUMBER")]
     pub(crate) threads: Option<NonZeroUsize>,
     /// Sessions at a time

@@ -35,7 +35,10 @@ pub(crate) fn run(dir: &Path, arguments: &ServerArguments) -> Result<(), Failure
     // Dropped last, when the server has stopped.
     let (logger, _flush) = log_lines::logger().map_err(CommandFailure::NoThread)?;
     let threads = arguments.threads.unwrap_or_else(threads::processors);
-    let db = open(dir, threads, &logger)?;
+    if u16::try_from(threads.get()).is_err() {
+        return Err(usage(format!("--threads takes at most {}", u16::MAX)));
+    }
+    let db = open(dir, &logger)?;
     // With links resolved: clients want the socket's folder as an absolute path.
     let dir = dir
         .canonicalize()
@@ -74,12 +77,8 @@ pub(crate) fn run(dir: &Path, arguments: &ServerArguments) -> Result<(), Failure
     Ok(())
 }
 
-/// Opens the database, with a log stream for each thread.
-fn open(dir: &Path, threads: NonZeroUsize, logger: &Logger) -> Result<Database, Failure> {
-    let streams = u16::try_from(threads.get())
-        .ok()
-        .and_then(NonZeroU16::new)
-        .ok_or_else(|| usage(format!("--threads takes at most {}", u16::MAX)))?;
+/// Opens the database, with one log stream for all threads (`flush.rs`).
+fn open(dir: &Path, logger: &Logger) -> Result<Database, Failure> {
     create_private(dir)?;
     let mode = fs::metadata(dir).map_or(0, |it| it.permissions().mode());
     if mode & 0o077 != 0 {
@@ -90,7 +89,7 @@ fn open(dir: &Path, threads: NonZeroUsize, logger: &Logger) -> Result<Database, 
     let db = Database::builder()
         // Silo over epochs: strictly serializable, and commits need no shared counter.
         .spec(ProtocolSpec::DEFAULT)
-        .streams(streams)
+        .streams(NonZeroU16::MIN)
         .interrupt(Arc::clone(interrupt::asked()))
         .open(dir)?;
     Ok(db)

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use namiki_data::columns::Datum;
+use tokio::task::JoinHandle;
 
 use super::copy_lines::{Fields, LineReader};
 use super::progress::{CommandTag, Progress, Scope};
@@ -11,9 +12,11 @@ use super::{Block, Connection, shared};
 use crate::cancel::Cancelled;
 use crate::catalogue::{Named, PUBLIC};
 use crate::change::{Changes, DefaultValue, Target};
-use crate::ddl::BulkLoad;
+use crate::ddl::{BulkLoad, BulkWriter};
 use crate::error::{SqlError, SqlResult};
+use crate::pools::failed_task;
 use crate::program::Environment;
+use crate::shared::Shared;
 use crate::sqlstate;
 use crate::storage::Reader;
 use crate::syntax::{CopyCommand, CopySource};
@@ -31,7 +34,7 @@ pub(super) struct CopyIn {
     lines: LineReader,
     environment: Environment,
     /// Outside of the transaction; `None`: through it.
-    bulk: Option<BulkLoad>,
+    bulk: Option<Filling>,
     rows: Vec<Vec<Datum>>,
     /// Bytes of the lines of `rows`.
     bytes: usize,
@@ -40,6 +43,56 @@ pub(super) struct CopyIn {
     is_alone: bool,
     /// Cancels it between chunks.
     cancelled: Cancelled,
+}
+
+/// A load outside of the transaction. A batch is written on the second pool while the next one is read.
+struct Filling {
+    load: BulkLoad,
+    /// While no batch is written.
+    writer: Option<BulkWriter>,
+    /// While one is.
+    writing: Option<JoinHandle<SqlResult<BulkWriter>>>,
+}
+
+impl CopyIn {
+    /// After an error, before it is reported: nothing of a statement runs then any more.
+    async fn stop(&mut self) {
+        if let Some(bulk) = &mut self.bulk {
+            // The other error came first.
+            let _ = bulk.writer().await;
+        }
+    }
+}
+
+impl Filling {
+    /// Waits until the batch before is written.
+    async fn writer(&mut self) -> SqlResult<BulkWriter> {
+        if let Some(writer) = self.writer.take() {
+            return Ok(writer);
+        }
+        match self.writing.take() {
+            Some(writing) => writing.await.map_err(|error| failed_task(&error))?,
+            None => Err(SqlError::new(
+                sqlstate::INTERNAL_ERROR,
+                "the load has failed before",
+            )),
+        }
+    }
+
+    /// Begins to write the rows that were gathered.
+    async fn write(&mut self, shared: &Shared) -> SqlResult<()> {
+        let mut writer = self.writer().await?;
+        let batch = self.load.take_batch();
+        let writing = move || writer.write(&batch).map(|()| writer);
+        self.writing = Some(shared.pool().spawn_blocking(writing));
+        Ok(())
+    }
+
+    /// When this returns, all rows are durable.
+    async fn finish(mut self, shared: &Shared) -> SqlResult<()> {
+        let writer = self.writer().await?;
+        shared.blocking(move || writer.finish()).await?
+    }
 }
 
 impl Connection {
@@ -94,7 +147,12 @@ impl Connection {
             ));
         }
         let bulk = if self.is_filled_outside(&target) {
-            Some(BulkLoad::new(&shared.db, &shared.storage, target.clone())?)
+            let (load, writer) = BulkLoad::new(&shared.db, &shared.storage, target.clone())?;
+            Some(Filling {
+                load,
+                writer: Some(writer),
+                writing: None,
+            })
         } else {
             self.effects
                 .touch(&[(target.relation.id(), target.relation.version)]);
@@ -176,6 +234,7 @@ impl Connection {
                 Ok(())
             }
             Err(error) => {
+                copy.stop().await;
                 self.end_statement();
                 Err(self.tellable(error).await)
             }
@@ -194,6 +253,9 @@ impl Connection {
             ));
         };
         let done = self.end_copy(&mut copy).await;
+        if done.is_err() {
+            copy.stop().await;
+        }
         self.end_statement();
         match done {
             Ok(()) => Ok(Progress::Complete(CommandTag::rows("COPY", copy.count))),
@@ -205,7 +267,7 @@ impl Connection {
         self.copy_rows(copy, true).await?;
         self.insert_copied(copy).await?;
         if let Some(bulk) = copy.bulk.take() {
-            shared(self).blocking(move || bulk.finish()).await??;
+            bulk.finish(&shared(self)).await?;
         }
         if copy.is_alone {
             self.commit().await?;
@@ -240,8 +302,8 @@ impl Connection {
             copy.count += 1;
             let is_full = match &mut copy.bulk {
                 Some(bulk) => {
-                    bulk.target().check(&row, &copy.environment)?;
-                    bulk.push(row)?
+                    bulk.load.target().check(&row, &copy.environment)?;
+                    bulk.load.push(row)?
                 }
                 None => {
                     copy.rows.push(row);
@@ -261,17 +323,10 @@ impl Connection {
 
     /// Inserts the rows that were gathered.
     async fn insert_copied(&mut self, copy: &mut CopyIn) -> SqlResult<()> {
-        if let Some(mut bulk) = copy.bulk.take() {
-            let (bulk, flushed) = shared(self)
-                .blocking(move || {
-                    let flushed = bulk.flush();
-                    (bulk, flushed)
-                })
-                .await?;
-            copy.bulk = Some(bulk);
-            return flushed;
-        }
         let shared = shared(self);
+        if let Some(bulk) = &mut copy.bulk {
+            return bulk.write(&shared).await;
+        }
         let rows = std::mem::take(&mut copy.rows);
         copy.bytes = 0;
         let mut numbers = std::mem::take(&mut self.row_numbers);

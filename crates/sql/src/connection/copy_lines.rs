@@ -100,12 +100,13 @@ impl LineReader {
                     None => return Ok(None),
                 }
             };
-            let mut line = self.rest[self.begin..end].to_vec();
+            // Taken out while its fields are found.
+            let rest = std::mem::take(&mut self.rest);
+            let line = &rest[self.begin..end];
             (self.begin, self.searched) = (end + 1, end + 1);
-            if line.last() == Some(&b'\r') {
-                line.pop();
-            }
-            if let Some(fields) = self.fields(&line)? {
+            let fields = self.fields(line.strip_suffix(b"\r").unwrap_or(line));
+            self.rest = rest;
+            if let Some(fields) = fields? {
                 return Ok(Some(fields));
             }
         }
@@ -113,8 +114,14 @@ impl LineReader {
 
     /// The place of the line feed that ends the next line: in CSV, not one inside quotation marks.
     fn line_end(&mut self) -> Option<usize> {
+        if !self.format.csv {
+            let unsearched = self.rest.get(self.searched..)?;
+            let found = unsearched.iter().position(|byte| *byte == b'\n');
+            self.searched += found.unwrap_or(unsearched.len());
+            return found.map(|_| self.searched);
+        }
         while let Some(byte) = self.rest.get(self.searched) {
-            if self.format.csv && *byte == self.format.quote {
+            if *byte == self.format.quote {
                 self.in_quotes = !self.in_quotes;
             }
             if *byte == b'\n' && !self.in_quotes {

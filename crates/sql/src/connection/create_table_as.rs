@@ -36,19 +36,21 @@ impl Connection {
             let for_task = Arc::clone(&shared);
             let filled = shared.blocking(move || {
                 let columns = Arc::clone(&target.relation);
-                let mut bulk = BulkLoad::new(&for_task.db, &for_task.storage, target)?;
+                let (mut bulk, mut writer) =
+                    BulkLoad::new(&for_task.db, &for_task.storage, target)?;
                 let mut count = 0;
                 for batch in &batches {
                     for at in 0..batch.len() {
                         let row = batch.row(at)?.into_iter().zip(columns.columns());
                         let row = row.map(|(value, column)| column.sql_type.assign(value));
                         if bulk.push(row.collect::<SqlResult<_>>()?)? {
-                            bulk.flush()?;
+                            writer.write(&bulk.take_batch())?;
                         }
                         count += 1;
                     }
                 }
-                bulk.finish()?;
+                writer.write(&bulk.take_batch())?;
+                writer.finish()?;
                 SqlResult::Ok(count)
             });
             count = filled.await??;

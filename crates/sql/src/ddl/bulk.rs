@@ -1,7 +1,9 @@
 //! Filling core tables that no committed row names yet, in batches outside of the transaction: neither the write set nor the
 //! largest transaction limits them.
 
-use std::sync::Arc;
+use std::collections::VecDeque;
+use std::sync::{Arc, mpsc};
+use std::thread;
 
 use namiki::{Database, Session, Ticket};
 use namiki_data::columns::Datum;
@@ -16,27 +18,36 @@ const BATCH_BYTES: usize = 1 << 20;
 /// Batches that are committed and not yet durable.
 const BATCHES_WAITING: usize = 8;
 
-/// A core table, and the entries of a batch.
+/// A core table that is filled.
 struct Part {
     table: Arc<OpenTable>,
     /// The number of the index; `None`: the rows.
     index: Option<usize>,
     /// The name of the unique constraint, and its columns; `None` for an index that is not unique.
     constraint: Option<(String, Vec<usize>)>,
-    entries: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
-/// Fills a table and its indexes, or some indexes.
+/// The entries of a batch: for each part, keys and values.
+pub(crate) type LoadBatch = Vec<Vec<(Vec<u8>, Vec<u8>)>>;
+
+/// Encodes the rows of a load, and gathers them in batches. A [`BulkWriter`] commits them, perhaps on another thread.
 pub(crate) struct BulkLoad {
     target: Target,
-    session: Session,
     /// The rows, unless only an index is filled; then the indexes, with their numbers.
-    parts: Vec<Part>,
+    parts: Arc<[Part]>,
+    batch: LoadBatch,
     /// Bytes of the batch, and its rows.
     bytes: usize,
     rows: usize,
-    waiting: std::collections::VecDeque<Ticket>,
     row_numbers: (i64, i64),
+}
+
+/// Commits the batches of a load.
+pub(crate) struct BulkWriter {
+    target: Target,
+    parts: Arc<[Part]>,
+    session: Session,
+    waiting: VecDeque<Ticket>,
 }
 
 impl BulkLoad {
@@ -44,7 +55,11 @@ impl BulkLoad {
     ///
     /// # Errors
     /// Those of the core.
-    pub(crate) fn new(db: &Database, storage: &Storage, target: Target) -> SqlResult<Self> {
+    pub(crate) fn new(
+        db: &Database,
+        storage: &Storage,
+        target: Target,
+    ) -> SqlResult<(Self, BulkWriter)> {
         let row = &target.relation.row;
         let mut parts = vec![Part {
             table: storage.open(row.storage)?,
@@ -53,7 +68,6 @@ impl BulkLoad {
                 .key
                 .as_ref()
                 .map(|key| (key.name.clone(), key.columns.clone())),
-            entries: Vec::new(),
         }];
         for index in 0..row.indexes.len() {
             parts.push(index_part(storage, &target, index)?);
@@ -70,7 +84,7 @@ impl BulkLoad {
         storage: &Storage,
         target: Target,
         indexes: &[usize],
-    ) -> SqlResult<Self> {
+    ) -> SqlResult<(Self, BulkWriter)> {
         let parts = indexes
             .iter()
             .map(|index| index_part(storage, &target, *index));
@@ -78,16 +92,23 @@ impl BulkLoad {
         Self::of_parts(db, target, parts)
     }
 
-    fn of_parts(db: &Database, target: Target, parts: Vec<Part>) -> SqlResult<Self> {
-        Ok(Self {
+    fn of_parts(db: &Database, target: Target, parts: Vec<Part>) -> SqlResult<(Self, BulkWriter)> {
+        let parts: Arc<[Part]> = parts.into();
+        let writer = BulkWriter {
             session: db.session()?,
+            target: target.clone(),
+            parts: Arc::clone(&parts),
+            waiting: VecDeque::new(),
+        };
+        let load = Self {
             target,
+            batch: parts.iter().map(|_| Vec::new()).collect(),
             parts,
             bytes: 0,
             rows: 0,
-            waiting: std::collections::VecDeque::new(),
             row_numbers: (0, 0),
-        })
+        };
+        Ok((load, writer))
     }
 
     /// The table that is filled.
@@ -100,7 +121,7 @@ impl BulkLoad {
     /// # Errors
     /// Those of encodings.
     pub(crate) fn push(&mut self, mut row: Vec<Datum>) -> SqlResult<bool> {
-        let relation = Arc::clone(&self.target.relation);
+        let relation = &self.target.relation;
         if relation.has_row_numbers() {
             if self.row_numbers.1 == 0 {
                 self.row_numbers = self.parts[0].table.take_row_numbers();
@@ -116,9 +137,10 @@ impl BulkLoad {
     ///
     /// # Errors
     /// Those of encodings.
-    pub(crate) fn push_stored(&mut self, key: Vec<u8>, row: &[Datum]) -> SqlResult<bool> {
+    pub(crate) fn push_stored(&mut self, mut key: Vec<u8>, row: &[Datum]) -> SqlResult<bool> {
         let relation = &self.target.relation;
-        for part in &mut self.parts {
+        // From the last one: the rows are the first part, and take the key.
+        for (part, entries) in self.parts.iter().zip(&mut self.batch).rev() {
             let (entry, value) = match part.index.map(|index| &relation.row.indexes[index]) {
                 Some(index) if index.unique => (
                     unique_key(relation.index_values(&index.columns, row), &key).0,
@@ -131,43 +153,52 @@ impl BulkLoad {
                 None => {
                     let mut bytes = Vec::new();
                     relation.format.encode(row, &mut bytes)?;
-                    (key.clone(), bytes)
+                    (std::mem::take(&mut key), bytes)
                 }
             };
             self.bytes += entry.len() + value.len();
-            part.entries.push((entry, value));
+            entries.push((entry, value));
         }
         self.rows += 1;
         Ok(self.rows >= BATCH_ROWS || self.bytes >= BATCH_BYTES)
     }
 
-    /// Commits the batch. Blocks while earlier ones become durable.
+    /// Takes the rows that were added since the last batch.
+    pub(crate) fn take_batch(&mut self) -> LoadBatch {
+        (self.bytes, self.rows) = (0, 0);
+        self.batch
+            .iter_mut()
+            .map(|entries| {
+                let next = Vec::with_capacity(entries.len());
+                std::mem::replace(entries, next)
+            })
+            .collect()
+    }
+}
+
+impl BulkWriter {
+    /// Commits a batch. Blocks while earlier ones become durable.
     ///
     /// # Errors
     /// 23505 for a duplicate; those of the core.
-    pub(crate) fn flush(&mut self) -> SqlResult<()> {
+    pub(crate) fn write(&mut self, batch: &LoadBatch) -> SqlResult<()> {
         let Self {
             session,
             parts,
             target,
             ..
         } = self;
-        let (shared, target): (&[Part], &Target) = (parts, target);
         let ((), ticket) = session.transact_async_with(|tx| {
-            for part in shared {
+            for (part, entries) in parts.iter().zip(batch) {
                 let table = &part.table.table;
-                for (key, row) in &part.entries {
+                for (key, row) in entries {
                     if !tx.insert_row(table, key, row)? {
-                        return Err(duplicate(target, part, key, shared));
+                        return Err(duplicate(target, (part, entries), key, (parts, batch)));
                     }
                 }
             }
             Ok::<(), SqlError>(())
         })?;
-        for part in parts {
-            part.entries.clear();
-        }
-        (self.bytes, self.rows) = (0, 0);
         self.waiting.push_back(ticket);
         if self.waiting.len() > BATCHES_WAITING
             && let Some(first) = self.waiting.pop_front()
@@ -177,17 +208,57 @@ impl BulkLoad {
         Ok(())
     }
 
-    /// Commits the last batch; when this returns, all rows are durable.
+    /// When this returns, all batches are durable.
     ///
     /// # Errors
-    /// As [`flush`](Self::flush).
+    /// Those of the core.
     pub(crate) fn finish(mut self) -> SqlResult<()> {
-        self.flush()?;
         while let Some(ticket) = self.waiting.pop_front() {
             self.session.wait(&ticket)?;
         }
         Ok(())
     }
+}
+
+/// Commits batches on a thread of its own while `produce` encodes the next ones: it calls what it is given with each batch.
+/// When this returns, all are durable.
+///
+/// # Errors
+/// Those of `produce`, and of the writer.
+pub(crate) fn write_beside(
+    mut writer: BulkWriter,
+    produce: impl FnOnce(&mut dyn FnMut(LoadBatch) -> SqlResult<()>) -> SqlResult<()>,
+) -> SqlResult<()> {
+    thread::scope(|scope| {
+        let (sender, receiver) = mpsc::sync_channel::<LoadBatch>(1);
+        let write = move || -> SqlResult<()> {
+            for batch in receiver {
+                writer.write(&batch)?;
+            }
+            writer.finish()
+        };
+        let writing = thread::Builder::new().name("bulk-load".to_owned());
+        let writing = writing.spawn_scoped(scope, write).map_err(|error| {
+            SqlError::new(
+                crate::sqlstate::INTERNAL_ERROR,
+                format!("could not start a thread: {error}"),
+            )
+        })?;
+        let produced = produce(&mut |batch| {
+            sender.send(batch).map_err(|_| {
+                // The writer's own error is the one that is reported.
+                SqlError::new(crate::sqlstate::INTERNAL_ERROR, "a bulk load has ended")
+            })
+        });
+        drop(sender);
+        let written = writing.join().unwrap_or_else(|_| {
+            Err(SqlError::new(
+                crate::sqlstate::INTERNAL_ERROR,
+                "a bulk load has panicked",
+            ))
+        });
+        written.and(produced)
+    })
 }
 
 fn index_part(storage: &Storage, target: &Target, index: usize) -> SqlResult<Part> {
@@ -196,22 +267,27 @@ fn index_part(storage: &Storage, target: &Target, index: usize) -> SqlResult<Par
         table: storage.open(row.storage)?,
         index: Some(index),
         constraint: row.unique.then(|| (row.name.clone(), row.columns.clone())),
-        entries: Vec::new(),
     })
 }
 
 /// The error of a duplicate. Its values come from the row that the entry belongs to, if the load has the rows.
-fn duplicate(target: &Target, part: &Part, entry: &[u8], parts: &[Part]) -> SqlError {
+fn duplicate(
+    target: &Target,
+    (part, entries): (&Part, &[(Vec<u8>, Vec<u8>)]),
+    entry: &[u8],
+    (parts, batch): (&[Part], &LoadBatch),
+) -> SqlError {
     let Some((name, columns)) = &part.constraint else {
         return SqlError::corrupted("a row number was given twice");
     };
-    let row_key = match part.entries.iter().find(|(key, _)| key == entry) {
+    let row_key = match entries.iter().find(|(key, _)| key == entry) {
         Some((key, _)) if part.index.is_none() => Some(key),
         Some((_, row_key)) => Some(row_key),
         None => None,
     };
-    let rows = parts.iter().find(|part| part.index.is_none());
-    let found = rows.and_then(|rows| rows.entries.iter().find(|(key, _)| Some(key) == row_key));
+    let rows = parts.iter().position(|part| part.index.is_none());
+    let rows = rows.and_then(|at| batch.get(at));
+    let found = rows.and_then(|rows| rows.iter().find(|(key, _)| Some(key) == row_key));
     let format = &target.relation.format;
     match found.map(|(key, row)| format.decode(key, row)) {
         Some(Ok(row)) => target.duplicate(name, columns, &row),

@@ -20,7 +20,7 @@ mod row_steps;
 mod run;
 mod truncate;
 
-pub(crate) use bulk::BulkLoad;
+pub(crate) use bulk::{BulkLoad, BulkWriter};
 pub(crate) use context::DdlContext;
 pub(crate) use effects::{Effects, EffectsMark};
 pub(crate) use rebuild::remove_marker;

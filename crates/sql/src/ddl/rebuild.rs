@@ -11,7 +11,7 @@ use std::sync::Arc;
 use namiki::{RowScan, ScanRange, View};
 use namiki_data::columns::Datum;
 
-use super::BulkLoad;
+use super::bulk::{BulkLoad, write_beside};
 use super::context::DdlContext;
 use super::row_steps::{RowStep, apply};
 use crate::catalogue::Relation;
@@ -197,39 +197,41 @@ fn fill_from_view(
     fill: &mut Fill<'_>,
 ) -> SqlResult<()> {
     let environment = context.environment();
-    let mut load = match fill.indexes {
+    let (mut load, writer) = match fill.indexes {
         Some(indexes) => {
             BulkLoad::of_indexes(context.db, context.storage, target.clone(), indexes)?
         }
         None => BulkLoad::new(context.db, context.storage, target.clone())?,
     };
     let table = context.storage.open(old.row.storage)?;
-    let mut scan = RowScan::new(ScanRange::all());
-    loop {
-        context.cancelled.check()?;
-        let mut rows = Vec::with_capacity(ROWS_AT_ONCE);
-        let stopped = view.resume_scan(&table.table, &mut scan, |key, row| {
-            rows.push((key.to_vec(), row.to_vec()));
-            if rows.len() < ROWS_AT_ONCE {
-                ControlFlow::Continue(())
-            } else {
-                ControlFlow::Break(())
+    write_beside(writer, |write| {
+        let mut scan = RowScan::new(ScanRange::all());
+        loop {
+            context.cancelled.check()?;
+            let mut rows = Vec::with_capacity(ROWS_AT_ONCE);
+            let stopped = view.resume_scan(&table.table, &mut scan, |key, row| {
+                rows.push((key.to_vec(), row.to_vec()));
+                if rows.len() < ROWS_AT_ONCE {
+                    ControlFlow::Continue(())
+                } else {
+                    ControlFlow::Break(())
+                }
+            })?;
+            for (key, row) in rows {
+                let values = fill.values(old, target, &key, &row, &environment)?;
+                let is_full = match fill.indexes {
+                    Some(_) => load.push_stored(key, &values)?,
+                    None => load.push(values)?,
+                };
+                if is_full {
+                    write(load.take_batch())?;
+                }
             }
-        })?;
-        for (key, row) in rows {
-            let values = fill.values(old, target, &key, &row, &environment)?;
-            let is_full = match fill.indexes {
-                Some(_) => load.push_stored(key, &values)?,
-                None => load.push(values)?,
-            };
-            if is_full {
-                load.flush()?;
+            if stopped.is_none() {
+                return write(load.take_batch());
             }
         }
-        if stopped.is_none() {
-            return load.finish();
-        }
-    }
+    })
 }
 
 /// Takes a marker away after a failure, so that statements on the table go on.

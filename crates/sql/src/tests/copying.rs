@@ -75,6 +75,51 @@ fn a_bulk_load_is_rolled_back_with_its_table() {
     );
 }
 
+/// A batch is written while the next one is read.
+#[test]
+fn an_error_in_any_batch_ends_the_load() {
+    let rows = |changed: usize, line: &str| -> String {
+        let row = |at| match at {
+            at if at == changed => line.to_owned(),
+            at => format!("{at}\n"),
+        };
+        (0..30_000).map(row).collect()
+    };
+    let duplicate = sqlstate::UNIQUE_VIOLATION;
+    let no_number = sqlstate::INVALID_TEXT_REPRESENTATION;
+    for (changed, line, state) in [
+        (3, "2\n", duplicate),
+        (9_000, "2\n", duplicate),
+        (29_999, "2\n", duplicate),
+        (8_193, "x\n", no_number),
+        (29_999, "x", no_number),
+    ] {
+        let fixture = Fixture::new();
+        let mut client = fixture.client();
+        client.tag("BEGIN");
+        client.tag("CREATE TABLE t (id int PRIMARY KEY)");
+        let lines = rows(changed, line);
+        let copied = client.copy_in("COPY t FROM STDIN", lines.as_bytes(), 10_000);
+        assert_eq!(copied.unwrap_err().sqlstate(), state, "{changed} {line}");
+        client.tag("ROLLBACK");
+        assert_eq!(client.state("SELECT * FROM t"), sqlstate::UNDEFINED_TABLE);
+    }
+    for (changed, line, is_unique) in [(29_999, "2\n", false), (29_999, "30000\n", true)] {
+        let fixture = Fixture::new();
+        let mut client = fixture.client();
+        client.tag("BEGIN");
+        client.tag("CREATE TABLE t (id int)");
+        let lines = rows(changed, line);
+        client
+            .copy_in("COPY t FROM STDIN", lines.as_bytes(), 10_000)
+            .unwrap();
+        client.tag("COMMIT");
+        let added = client.query("ALTER TABLE t ADD PRIMARY KEY (id)");
+        assert_eq!(added.is_ok(), is_unique);
+        assert_eq!(client.lines("SELECT count(*) FROM t"), ["30000"]);
+    }
+}
+
 #[test]
 fn copy_out_follows_changes_of_the_table() {
     let fixture = Fixture::new();
