@@ -14,7 +14,7 @@ fn psql_lists_tables_and_indexes() {
          pg_catalog.pg_am am ON am.oid = c.relam WHERE c.relkind IN ('r','p','') AND n.nspname <> 'pg_catalog' AND \
          n.nspname !~ '^pg_toast' AND n.nspname <> 'information_schema' AND pg_catalog.pg_table_is_visible(c.oid) \
          ORDER BY 1,2";
-    assert_eq!(client.lines(tables), ["public|t|table|namiki"]);
+    assert_eq!(client.lines(tables), ["public|t|table|tester"]);
     let oid = "SELECT c.oid, n.nspname, c.relname FROM pg_catalog.pg_class c LEFT JOIN pg_catalog.pg_namespace n ON \
          n.oid = c.relnamespace WHERE c.relname OPERATOR(pg_catalog.~) '^(t)$' COLLATE pg_catalog.default AND \
          pg_catalog.pg_table_is_visible(c.oid) ORDER BY 2, 3";
