@@ -33,7 +33,6 @@ use crate::shared::Shared;
 use crate::status::status;
 use crate::storage::ReadAhead;
 
-
 /// Most deleted keys that leave the indexes after one entry: more than an entry deletes.
 const REMOVED_MAX: usize = 64 << 10;
 

@@ -64,7 +64,8 @@ impl Parts {
             missing: recovered.missing,
         };
         let replica = store.open_replica();
-        let replica = replica.map_err(|error| NodeFailure::database("opening its tables", error))?;
+        let replica =
+            replica.map_err(|error| NodeFailure::database("opening its tables", error))?;
         let shared = Arc::new(Shared {
             node,
             membership: Mutex::new(Arc::new(Membership::new(&restored.voters))),

@@ -42,13 +42,21 @@ fn ranges_are_read_at_one_moment_beside_commits() {
                 conditions: Vec::new(),
                 rows: rows.collect(),
             };
-            let group = session.submit(vec![Command::Write(Box::new(write))]).unwrap();
+            let group = session
+                .submit(vec![Command::Write(Box::new(write))])
+                .unwrap();
             if number > 0 {
                 let scanned = client.scan(range(table, 1000)).unwrap();
                 let found: Vec<_> = scanned.rows.iter().map(|(key, _)| key.clone()).collect();
-                assert_eq!((found, scanned.has_more, scanned.count), (keys.clone(), false, 100));
+                assert_eq!(
+                    (found, scanned.has_more, scanned.count),
+                    (keys.clone(), false, 100)
+                );
                 let first = &scanned.rows[0].1;
-                assert!(scanned.rows.iter().all(|(_, value)| value == first), "of two moments");
+                assert!(
+                    scanned.rows.iter().all(|(_, value)| value == first),
+                    "of two moments"
+                );
                 assert_eq!(client.count(table).unwrap(), 100);
             }
             assert_eq!(session.wait(group).unwrap(), [Outcome::Done]);
@@ -80,7 +88,11 @@ fn ranges_are_read_at_one_moment_beside_commits() {
         let mut long_ones = range(table, 100);
         long_ones.from = b"z".to_vec();
         let scanned = client.scan(long_ones).unwrap();
-        assert!(scanned.has_more && scanned.rows.len() < 12, "{}", scanned.rows.len());
+        assert!(
+            scanned.has_more && scanned.rows.len() < 12,
+            "{}",
+            scanned.rows.len()
+        );
         load.wait_for_more();
     });
 }
@@ -110,14 +122,20 @@ fn a_dropped_table_is_gone_and_its_number_too() {
     }
     assert_eq!(client.tables().unwrap(), [rows]);
     let refused = client.scan(range(first, 10));
-    assert!(matches!(refused, Err(ClientError::Refused { .. })), "{refused:?}");
+    assert!(
+        matches!(refused, Err(ClientError::Refused { .. })),
+        "{refused:?}"
+    );
     let group = session.submit(vec![put(first, b"a", Some(b"2"))]).unwrap();
     assert_eq!(session.wait(group).unwrap(), [Outcome::NoSuchTable]);
     let second = client.create_table("notes", false).unwrap();
     assert!(second > first, "numbers are not used again");
     assert_eq!(client.count(second).unwrap(), 0);
     let reserved = client.create_table("namiki.replica", false);
-    assert!(matches!(reserved, Err(ClientError::Refused { .. })), "{reserved:?}");
+    assert!(
+        matches!(reserved, Err(ClientError::Refused { .. })),
+        "{reserved:?}"
+    );
     load.wait_for_more();
     load.finish(&cluster);
 }

@@ -322,7 +322,9 @@ fn check_name_of_table(name: &str) -> Result<(), ReplicaError> {
         why,
     };
     if name.starts_with(RESERVED_PREFIX) {
-        return Err(refused(format!("{RESERVED_PREFIX:?} begins the cluster's own")));
+        return Err(refused(format!(
+            "{RESERVED_PREFIX:?} begins the cluster's own"
+        )));
     }
     check_name(name).map_err(|error| refused(error.to_string()))
 }

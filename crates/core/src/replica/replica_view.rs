@@ -8,8 +8,8 @@ use std::sync::Arc;
 use namiki_index::{Direction, ScanRange};
 use namiki_platform::Stamp;
 
-use super::state_hash::StateHash;
 use super::RESERVED;
+use super::state_hash::StateHash;
 use crate::api::database::Database;
 use crate::api::view::View;
 use crate::commit::view_opening::OpenView;
@@ -94,10 +94,14 @@ impl ReplicaView {
     /// # Errors
     /// As [`ReplicaView::scan`].
     pub fn reserved(&self, mut visit: impl FnMut(&[u8], &[u8])) -> Result<(), Error> {
-        self.scan_any(RESERVED, (Bound::Unbounded, Bound::Unbounded), |key, value, _| {
-            visit(key, value);
-            ControlFlow::Continue(())
-        })
+        self.scan_any(
+            RESERVED,
+            (Bound::Unbounded, Bound::Unbounded),
+            |key, value, _| {
+                visit(key, value);
+                ControlFlow::Continue(())
+            },
+        )
     }
 
     /// Visits the rows of a table within bounds, in the order of their keys, until the visitor stops: key, value, and the
@@ -161,12 +165,16 @@ impl ReplicaView {
         for info in &self.tables {
             let id = info.id;
             hash.add_table(id, &info.name, info.fixed_keys);
-            self.scan_any(id, (Bound::Unbounded, Bound::Unbounded), |key, value, stamp| {
-                // The cluster's own rows are written when an image is, which nodes do at different entries.
-                let stamp = if id == RESERVED { Stamp(0) } else { stamp };
-                hash.add_row(id, key, value, stamp);
-                ControlFlow::Continue(())
-            })?;
+            self.scan_any(
+                id,
+                (Bound::Unbounded, Bound::Unbounded),
+                |key, value, stamp| {
+                    // The cluster's own rows are written when an image is, which nodes do at different entries.
+                    let stamp = if id == RESERVED { Stamp(0) } else { stamp };
+                    hash.add_row(id, key, value, stamp);
+                    ControlFlow::Continue(())
+                },
+            )?;
         }
         Ok(hash.finish())
     }

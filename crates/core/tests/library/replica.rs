@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 
+use namiki::disk::{Disk, MemoryDisk};
 use namiki::replica::{
     GroupTransaction, HeldLocks, LockError, Replica, ReplicaError, ReplicaView, Slot, WriteError,
 };
-use namiki::disk::{Disk, MemoryDisk};
 use namiki::{Database, Error, Stamp, TableId};
 use namiki_index::contract::announce;
 use namiki_platform::seeded_random::Random;
@@ -261,10 +261,7 @@ fn a_table_is_created_once() {
     assert_eq!(replica.table_id("other"), None);
     let tables = replica.tables();
     let names: Vec<_> = tables.iter().map(|it| (it.id, &*it.name)).collect();
-    assert_eq!(
-        names,
-        [(ACCOUNTS, "accounts"), (NOTES, "notes")]
-    );
+    assert_eq!(names, [(ACCOUNTS, "accounts"), (NOTES, "notes")]);
 }
 
 #[test]
@@ -648,7 +645,10 @@ fn groups_beside_the_removal_lose_no_change() {
     for (key, count) in written.iter().enumerate() {
         let count = count.load(Ordering::Relaxed);
         let expected = (count % 3 != 0).then(|| count.to_le_bytes().to_vec());
-        assert_eq!(read(&replica, ACCOUNTS, &(key as u64).to_be_bytes()), expected);
+        assert_eq!(
+            read(&replica, ACCOUNTS, &(key as u64).to_be_bytes()),
+            expected
+        );
     }
 }
 
@@ -656,7 +656,11 @@ fn groups_beside_the_removal_lose_no_change() {
 fn what_was_executed_before_a_drop_changes_nothing_after() {
     let (leader, follower) = (replica(), replica());
     for replica in [&leader, &follower] {
-        install(replica, 1, &[(NOTES, b"a", b"1"), (ACCOUNTS, b"account1", b"one")]);
+        install(
+            replica,
+            1,
+            &[(NOTES, b"a", b"1"), (ACCOUNTS, b"account1", b"one")],
+        );
     }
     let before = rows(&leader);
     let view = leader.view().unwrap();
@@ -678,7 +682,10 @@ fn what_was_executed_before_a_drop_changes_nothing_after() {
     }
     // A group that is open finds the table gone with its next command.
     unsealed.begin_command();
-    assert_eq!(unsealed.lock(NOTES, b"a"), Err(LockError::NoSuchTable(NOTES)));
+    assert_eq!(
+        unsealed.lock(NOTES, b"a"),
+        Err(LockError::NoSuchTable(NOTES))
+    );
     assert_eq!(held.install(Stamp(2), &changes).unwrap().rows, 2);
     assert_eq!(follower.apply(Stamp(2), &changes).unwrap().rows, 2);
     for replica in [&leader, &follower] {
@@ -711,7 +718,9 @@ fn a_replica_takes_no_transactions_of_its_own() {
     let notes = db.untyped_table("notes").unwrap().unwrap();
     let view = db.view().unwrap();
     install(&replica, 2, &[(NOTES, b"a", b"2")]);
-    let row = view.with_row(&notes, b"a", |row| row.map(<[u8]>::to_vec)).unwrap();
+    let row = view
+        .with_row(&notes, b"a", |row| row.map(<[u8]>::to_vec))
+        .unwrap();
     assert_eq!(row, Some(b"1".to_vec()));
 }
 
