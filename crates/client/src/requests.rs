@@ -221,7 +221,17 @@ pub(crate) fn tables_of(channel: &mut Channel, key: Key) -> Result<Vec<TableEntr
 
 pub(crate) fn scanned_of(channel: &mut Channel, key: Key) -> Result<Scanned, ClientError> {
     match answer_of(channel, key)? {
-        Answer::Scanned(scanned) => Ok(scanned),
+        Answer::Scanned {
+            rows,
+            count,
+            has_more,
+            lsn,
+        } => Ok(Scanned {
+            rows,
+            count,
+            has_more,
+            lsn,
+        }),
         _ => Err(unexpected()),
     }
 }

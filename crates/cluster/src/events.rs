@@ -3,6 +3,9 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use namiki::replica::ReplicaView;
+use namiki_client::protocol::{NodeStatus, ScanRange};
+
 use crate::entry::LogEntry;
 use crate::group_in_flight::GroupInFlight;
 use crate::network::ConnectionId;
@@ -40,4 +43,25 @@ pub(crate) enum WorkerEvent {
 pub(crate) struct RaftWrite {
     pub(crate) batch: u64,
     pub(crate) records: Vec<RaftRecord>,
+}
+
+/// A scan that is to be made.
+#[derive(Debug)]
+pub(crate) enum Scan {
+    /// The hash of the state at the entry of the view.
+    StateHash {
+        connection: ConnectionId,
+        /// The status then.
+        status: Box<NodeStatus>,
+        view: ReplicaView,
+        /// The hash of the sessions then.
+        sessions: u128,
+    },
+    /// The rows of a range at the entry of the view.
+    Rows {
+        connection: ConnectionId,
+        request: u64,
+        range: ScanRange,
+        view: ReplicaView,
+    },
 }

@@ -4,9 +4,9 @@ use std::ops::{Bound, ControlFlow};
 
 use namiki::replica::ReplicaView;
 use namiki::{Error, TableId};
-use namiki_client::protocol::{NodeStatus, Response, ScanRange};
+use namiki_client::protocol::{Response, ScanRange};
 
-use crate::network::ConnectionId;
+use crate::events::Scan;
 use crate::shared::Shared;
 
 /// Byte limit of the values of one read; the value that crosses it is still returned.
@@ -15,27 +15,6 @@ pub(crate) const READ_BYTES_MAX: usize = 8 << 20;
 pub(crate) const SCANS_MAX: usize = 16;
 /// Rows between two checks whether the node stops.
 const ROWS_PER_CHECK: u64 = 1024;
-
-/// A scan that is to be made.
-#[derive(Debug)]
-pub(crate) enum Scan {
-    /// The hash of the state at the entry of the view.
-    StateHash {
-        connection: ConnectionId,
-        /// The status then.
-        status: Box<NodeStatus>,
-        view: ReplicaView,
-        /// The hash of the sessions then.
-        sessions: u128,
-    },
-    /// The rows of a range at the entry of the view.
-    Rows {
-        connection: ConnectionId,
-        request: u64,
-        range: ScanRange,
-        view: ReplicaView,
-    },
-}
 
 /// Makes the queued scans.
 pub(crate) fn run_scans(shared: &Shared, scans: impl IntoIterator<Item = Scan>) {

@@ -9,7 +9,7 @@ use namiki_client::protocol::{Response, Role};
 use parking_lot::Mutex;
 
 use crate::entry::{EntryBody, PayloadRef};
-use crate::events::{ApplierEvent, RaftWrite, WorkerEvent};
+use crate::events::{ApplierEvent, RaftWrite, Scan, WorkerEvent};
 use crate::failure::NodeFailure;
 use crate::fault_injection::FaultInjection;
 use crate::hash_pacing::HashPacing;
@@ -20,7 +20,6 @@ use crate::network::{Network, NodeId, PeerMessage};
 use crate::office::Office;
 use crate::payload_cache::PayloadCache;
 use crate::raft::{RaftEvent, RaftView};
-use crate::scans::Scan;
 use crate::session::SessionTable;
 use crate::storage::NodeStore;
 use crate::uncommitted_groups::{Members, TaskStore};

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::protocol::{Outcome, SessionId, SessionLimit, TableEntry};
-use crate::requests::Scanned;
 
 /// Numbers of reads have this bit, so that they differ from numbers of groups.
 const READ_BIT: u64 = 1 << 63;
@@ -47,7 +46,12 @@ pub(crate) enum Answer {
     Table(u32),
     TableDropped(bool),
     Tables(Vec<TableEntry>),
-    Scanned(Scanned),
+    Scanned {
+        rows: Vec<(Vec<u8>, Vec<u8>)>,
+        count: u64,
+        has_more: bool,
+        lsn: u64,
+    },
     NodeReplaced,
     Outcomes(Vec<Outcome>),
     Rows {

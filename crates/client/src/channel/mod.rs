@@ -29,7 +29,6 @@ pub(crate) use leader_finder::LeaderFinder;
 use crate::error::{ClientError, ConnectionError};
 use crate::options::ClientOptions;
 use crate::protocol::{MAGIC, PROTOCOL_VERSION, Request, Response, Role, encoded};
-use crate::requests::Scanned;
 
 /// Backoff before a request is sent again to a node that is busy or was deposed.
 const BACKOFF: Duration = Duration::from_millis(10);
@@ -280,13 +279,13 @@ impl Channel {
                 has_more,
                 lsn,
             } => {
-                let scanned = Scanned {
+                let scanned = Answer::Scanned {
                     rows,
                     count,
                     has_more,
                     lsn,
                 };
-                answer(self, Key::from_number(request), Answer::Scanned(scanned));
+                answer(self, Key::from_number(request), scanned);
             }
             Response::NodeReplaced { .. } => answer(self, Key::Control, Answer::NodeReplaced),
             Response::SessionsFull { limit, .. } => {

@@ -19,7 +19,7 @@ use namiki_platform::Stamp;
 
 use crate::control::Control;
 use crate::entry::{EntryBody, LogEntry, PayloadRef};
-use crate::events::{ApplierEvent, WorkerEvent};
+use crate::events::{ApplierEvent, Scan, WorkerEvent};
 use crate::failure::NodeFailure;
 use crate::fault_injection::Fault;
 use crate::membership::MembershipChange;
@@ -28,7 +28,7 @@ use crate::network::ConnectionId;
 use crate::office::{ReadRequest, Wanted};
 use crate::payload::Payload;
 use crate::raft::RaftEvent;
-use crate::scans::{READ_BYTES_MAX, SCANS_MAX, Scan};
+use crate::scans::{READ_BYTES_MAX, SCANS_MAX};
 use crate::shared::Shared;
 use crate::status::status;
 use crate::storage::ReadAhead;

@@ -6,8 +6,8 @@ use namiki_client::protocol::{Command, Outcome, ScanRange, TableEntry, Write};
 use crate::cluster::{Cluster, Load};
 use crate::{MIB, alone, under_load};
 
-/// Limit on the memory of views beside the load.
-const BYTES_MAX: isize = 64 * MIB;
+/// Limit on memory: the rows of three nodes, twelve of a mebibyte among them, and their payloads in caches and queues.
+const BYTES_MAX: isize = 192 * MIB;
 
 fn put(table: u32, key: &[u8], value: Option<&[u8]>) -> Command {
     Command::Write(Box::new(Write {

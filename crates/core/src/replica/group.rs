@@ -110,7 +110,7 @@ impl GroupBuffers {
         self.undo.clear();
     }
 
-    /// Forgets the tables that were dropped. The group may have rows of them, and keeps those tables (G3).
+    /// Forgets the tables that were dropped. The group may have rows of them, and keeps those tables (`replica/mod.rs`, G3).
     #[cold]
     fn forget_dropped(&mut self, kept: &mut SmallVec<[Arc<RawTable>; 4]>) {
         self.lookup_cache.clear();
@@ -226,7 +226,7 @@ impl GroupTransaction {
             if is_new {
                 break record;
             }
-            // Its key may have left the index since, and the record may be another key's (G4).
+            // Its key may have left the index since, and the record may be another key's (`replica/mod.rs`, G4).
             match row_lock::try_lock(record, self.locks.group, next) {
                 Attempt::Acquired if record.is_current() => break record,
                 Attempt::Acquired => row_lock::unlock(record),
