@@ -73,8 +73,7 @@ fn metrics_move_with_the_commands() {
     put_rows(&mut session, table, 0..20);
     drop(session);
     client.read(vec![(table, vec![0; 8])]).unwrap();
-    let keys = vec![(table, vec![0; 8]); 100_001];
-    let refused = client.read(keys).unwrap_err();
+    let refused = client.create_table("", true).unwrap_err();
     assert!(matches!(refused, ClientError::Refused { .. }), "{refused}");
     // This one is redirected to the leader.
     let mut other = Client::connect([cluster.config(follower).client_listen], plain()).unwrap();
