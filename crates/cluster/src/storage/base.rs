@@ -22,44 +22,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use bytes::Bytes;
 use namiki_platform::Generation;
 
 use super::log_suffix::LogPosition;
-use super::raft_record::RaftRecord;
+use super::raft_record::{Base, RaftRecord};
 use crate::entry::LogEntry;
-
-/// What a durable image contains: the entries through a position.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Snapshot {
-    /// The last entry, with its term.
-    pub position: LogPosition,
-    /// The members after that entry, in the caller's encoding. Empty: those that the cluster began
-    /// with.
-    pub members: Bytes,
-}
-
-/// The contents of a base record.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Base {
-    /// What is truncated, or may be.
-    pub snapshot: Snapshot,
-    /// Of each worker, the last payload of the snapshot's term that is in the snapshot; none after
-    /// an installed snapshot.
-    pub payloads_through: Vec<u64>,
-    /// The current term.
-    pub term: u64,
-    /// The vote in it, or 0.
-    pub vote: u64,
-    /// The last entry known to be committed; in the snapshot or above. It may be ahead of the
-    /// entries.
-    pub commit: u64,
-    /// The persisted index; in the snapshot or above.
-    pub persisted: u64,
-    /// The last entry: what earlier segments have above it is void. Its term is 0 if it is not
-    /// known.
-    pub last: LogPosition,
-}
 
 /// The state that the records of stream 0 add up to, without the entries.
 #[derive(Clone, Debug, Default)]

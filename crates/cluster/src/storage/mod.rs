@@ -44,13 +44,12 @@ mod recovery;
 mod store;
 mod truncate;
 
-pub use base::{Base, Snapshot};
 pub use error::StoreError;
 pub use log_suffix::LogPosition;
 pub(crate) use log_suffix::{HasTerm, LogSuffix};
 pub use node_identity::NodeIdentity;
 pub use open::{Recovered, StoreOptions};
-pub use raft_record::RaftRecord;
+pub use raft_record::{Base, RaftRecord, Snapshot};
 pub use read_ahead::ReadAhead;
 pub use store::NodeStore;
 pub use truncate::Truncated;

@@ -23,13 +23,12 @@ use namiki_log::{
 use namiki_platform::disk::{DirLock, Disk, FileKind, PROBE_FILES, PROFILE_FILES, guarded};
 use parking_lot::Mutex;
 
-use super::base::Snapshot;
 use super::error::StoreError;
 use super::log_budget::LogBudget;
 use super::manifest::Manifest;
 use super::node_identity::NodeIdentity;
 use super::open_files::OpenFiles;
-use super::raft_record::RaftRecord;
+use super::raft_record::{RaftRecord, Snapshot};
 use super::recovery::{self, Replayed};
 use super::store::{NodeStore, RAFT_STREAM};
 use super::truncate::payloads_through;

@@ -42,7 +42,7 @@ const NOTHING: u32 = 0;
 const BUFFERED: u32 = u32::MAX;
 
 /// Chunks that a truncation looks at under one lock.
-const CHUNKS_AT_ONCE: usize = 256;
+const CHUNKS_AT_ONCE: usize = 64;
 
 /// A payload, with the number of its file in the list, from 1.
 #[derive(Clone, Copy, Default)]

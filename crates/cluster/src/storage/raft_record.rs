@@ -18,7 +18,6 @@
 use bytes::Bytes;
 use namiki_platform::bytes::{u16_at, u32_at, u64_at};
 
-use super::base::{Base, Snapshot};
 use super::log_suffix::LogPosition;
 use crate::entry::{EntryBody, LogEntry, PayloadName, PayloadRef};
 
@@ -37,6 +36,38 @@ const ENTRY_BYTES: usize = 17;
 const REF_BYTES: usize = 26;
 /// Kind and eight numbers of a base record.
 const BASE_BYTES: usize = 65;
+
+/// What a durable image contains: the entries through a position.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Snapshot {
+    /// The last entry, with its term.
+    pub position: LogPosition,
+    /// The members after that entry, in the caller's encoding. Empty: those that the cluster began
+    /// with.
+    pub members: Bytes,
+}
+
+/// The contents of a base record.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Base {
+    /// What is truncated, or may be.
+    pub snapshot: Snapshot,
+    /// Of each worker, the last payload of the snapshot's term that is in the snapshot; none after
+    /// an installed snapshot.
+    pub payloads_through: Vec<u64>,
+    /// The current term.
+    pub term: u64,
+    /// The vote in it, or 0.
+    pub vote: u64,
+    /// The last entry known to be committed; in the snapshot or above. It may be ahead of the
+    /// entries.
+    pub commit: u64,
+    /// The persisted index; in the snapshot or above.
+    pub persisted: u64,
+    /// The last entry: what earlier segments have above it is void. Its term is 0 if it is not
+    /// known.
+    pub last: LogPosition,
+}
 
 /// A record of Raft's persistent state.
 #[derive(Clone, Debug, PartialEq, Eq)]

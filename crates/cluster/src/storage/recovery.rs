@@ -35,12 +35,12 @@ use namiki_platform::bytes::u64_at;
 use namiki_platform::disk::Disk;
 use namiki_platform::{Epoch, Generation, Lsn, Stamp, WorkerId};
 
-use super::base::{Base, RaftHead, Snapshot};
+use super::base::RaftHead;
 use super::error::StoreError;
 use super::log_suffix::{LogPosition, LogSuffix};
 use super::manifest::Manifest;
 use super::payload_index::{PAYLOAD_HEADER_BYTES, PayloadIndex};
-use super::raft_record::RaftRecord;
+use super::raft_record::{Base, RaftRecord, Snapshot};
 use crate::entry::{EntryBody, LogEntry, PayloadName, PayloadRef};
 use crate::fault_injection::{Fault, FaultInjection};
 

@@ -23,11 +23,12 @@ use std::path::PathBuf;
 use namiki_log::remove_unneeded;
 use namiki_platform::Generation;
 
-use super::base::{Base, RaftHead, Snapshot};
+use super::base::RaftHead;
 use super::error::StoreError;
 use super::log_suffix::LogPosition;
 use super::manifest::Manifest;
 use super::payload_index::PayloadIndex;
+use super::raft_record::{Base, Snapshot};
 use super::store::NodeStore;
 
 /// The effect of a truncation.
@@ -94,8 +95,15 @@ impl NodeStore {
             "a snapshot at {position:?}, and one at {before:?}"
         );
         if needs {
-            // Without the lock, because making a file takes a while.
+            // Without the lock, because making a file takes a while, and so do many payloads: those
+            // of the snapshot are known.
             self.raft_stream().prepare_file().map_err(of_log)?;
+            let earlier = self.head.lock().base.clone();
+            let through = if position.index > before.index {
+                payloads_through(&self.payloads, &earlier, position)
+            } else {
+                earlier.payloads_through
+            };
             let mut head = self.head.lock();
             let last = head.base.last;
             assert!(
@@ -105,10 +113,9 @@ impl NodeStore {
             self.raft_stream().begin_file().map_err(of_log)?;
             let earlier = head.base.clone();
             if position.index > before.index {
-                let through = payloads_through(&self.payloads, &earlier, position);
-                head.base.payloads_through = through;
                 head.base.snapshot.clone_from(snapshot);
             }
+            head.base.payloads_through = through;
             if let Err(error) = self.append_base(&mut head) {
                 head.base = earlier;
                 return Err(error);

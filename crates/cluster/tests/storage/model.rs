@@ -263,7 +263,7 @@ impl History {
         }
         let snapshot = recovered.snapshot.position;
         for (name, payload) in &durable.payloads {
-            let may_be_gone = || kept.get(name).is_none() && life.is_superfluous(*name, snapshot);
+            let may_be_gone = || !kept.contains_key(name) && life.is_superfluous(*name, snapshot);
             assert!(
                 kept.get(name) == Some(payload) || may_be_gone(),
                 "{context}: {name:?} is lost"

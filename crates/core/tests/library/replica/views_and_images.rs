@@ -1,6 +1,5 @@
 //! A replica as a database: views, deleted keys, dropped tables, images.
 
-use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
