@@ -92,7 +92,6 @@ const SPEC: ProtocolSpec = ProtocolSpec {
     concurrency: ConcurrencyControl::TwoPhase,
     release: LockRelease::Normal,
     logging: Logging::None,
-    ..ProtocolSpec::DEFAULT
 };
 
 /// The state of one node of a cluster.
