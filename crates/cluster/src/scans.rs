@@ -63,10 +63,12 @@ fn scan_rows(
     range: &ScanRange,
     view: &ReplicaView,
 ) -> Result<Response, Error> {
-    let from = match range.after {
-        true => Bound::Excluded(&range.from[..]),
-        false => Bound::Included(&range.from[..]),
+    let bound = if range.after {
+        Bound::Excluded
+    } else {
+        Bound::Included
     };
+    let from = bound(&range.from[..]);
     let until = range.until.as_deref();
     let until = until.map_or(Bound::Unbounded, Bound::Excluded);
     let rows_max = range.rows_max as usize;

@@ -348,7 +348,8 @@ fn groups_do_what_a_map_does() {
         for (view, then) in views {
             assert_eq!(rows_of(&view), then);
         }
-        (open.clear(), sealed.clear());
+        open.clear();
+        sealed.clear();
         for replica in [&leader, &follower] {
             assert_eq!(rows(replica), model);
             // Nothing is locked, and no view is open.
