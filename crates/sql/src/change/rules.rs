@@ -78,19 +78,10 @@ impl Target {
     /// # Errors
     /// 428C9 if it is generated always.
     pub(crate) fn check_given(&self, column: usize) -> SqlResult<()> {
-        let column = &self.relation.columns()[column];
-        if column.identity != Some(Identity::Always) {
-            return Ok(());
-        }
-        let name = &column.name;
-        Err(SqlError::new(
-            sqlstate::GENERATED_ALWAYS,
-            format!("cannot insert a non-DEFAULT value into column \"{name}\""),
-        )
-        .with_detail(format!(
-            "Column \"{name}\" is an identity column defined as GENERATED ALWAYS."
-        ))
-        .with_hint("Leave the column out, or say DEFAULT for it."))
+        self.check_generated(column, |name| {
+            format!("cannot insert a non-DEFAULT value into column \"{name}\"")
+        })
+        .map_err(|error| error.with_hint("Leave the column out, or say DEFAULT for it."))
     }
 
     /// Whether a column may be set to something else than its default.
@@ -98,18 +89,24 @@ impl Target {
     /// # Errors
     /// 428C9 if it is generated always.
     pub(crate) fn check_set(&self, column: usize) -> SqlResult<()> {
+        self.check_generated(column, |name| {
+            format!("column \"{name}\" can only be updated to DEFAULT")
+        })
+    }
+
+    fn check_generated(
+        &self,
+        column: usize,
+        refusal: impl FnOnce(&str) -> String,
+    ) -> SqlResult<()> {
         let column = &self.relation.columns()[column];
         if column.identity != Some(Identity::Always) {
             return Ok(());
         }
         let name = &column.name;
-        Err(SqlError::new(
-            sqlstate::GENERATED_ALWAYS,
-            format!("column \"{name}\" can only be updated to DEFAULT"),
-        )
-        .with_detail(format!(
-            "Column \"{name}\" is an identity column defined as GENERATED ALWAYS."
-        )))
+        let detail =
+            format!("Column \"{name}\" is an identity column defined as GENERATED ALWAYS.");
+        Err(SqlError::new(sqlstate::GENERATED_ALWAYS, refusal(name)).with_detail(detail))
     }
 
     /// A row's values as details of errors have them.

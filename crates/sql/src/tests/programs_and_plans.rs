@@ -117,16 +117,19 @@ fn output(numbers: &mut Numbers) -> String {
     parts.join(", ")
 }
 
+/// How many random statements are compared: `NAMIKI_SQL_ROUNDS`, or else this number.
+fn rounds(default: u64) -> u64 {
+    let rounds = std::env::var("NAMIKI_SQL_ROUNDS").ok();
+    rounds.and_then(|it| it.parse().ok()).unwrap_or(default)
+}
+
 #[test]
 fn random_selects_are_equal() {
     let seed = 20_261_129;
     let fixture = Fixture::new();
     let mut numbers = Numbers(seed);
     let mut client = filled(&fixture, &mut numbers);
-    let rounds = std::env::var("NAMIKI_SQL_ROUNDS")
-        .ok()
-        .and_then(|it| it.parse().ok())
-        .unwrap_or(300);
+    let rounds = rounds(300);
     let mut programs = 0;
     for round in 0..rounds {
         let reach = match numbers.next(8) {
@@ -186,10 +189,7 @@ fn first_rows_of_the_key_are_equal() {
     let fixture = Fixture::new();
     let mut numbers = Numbers(seed);
     let mut client = filled(&fixture, &mut numbers);
-    let rounds = std::env::var("NAMIKI_SQL_ROUNDS")
-        .ok()
-        .and_then(|it| it.parse().ok())
-        .unwrap_or(200);
+    let rounds = rounds(200);
     let mut programs = 0;
     for round in 0..rounds {
         let order = numbers.pick(&[
@@ -255,10 +255,7 @@ fn random_changes_are_equal() {
     let mut client = filled(&left, &mut Numbers(seed));
     let mut other = filled(&right, &mut Numbers(seed));
     let mut numbers = Numbers(seed + 1);
-    let rounds = std::env::var("NAMIKI_SQL_ROUNDS")
-        .ok()
-        .and_then(|it| it.parse().ok())
-        .unwrap_or(150);
+    let rounds = rounds(150);
     for round in 0..rounds {
         let reach = match numbers.next(3) {
             0 => format!(
