@@ -369,3 +369,28 @@ fn any_step(replica: &Arc<Replica>, random: &mut Random) -> Step {
     }
     Step::Changes(changes_of(&group))
 }
+
+/// The key has left the index when the second image is written, and nothing else has changed.
+#[test]
+fn a_deleted_key_is_not_in_the_next_image() {
+    let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+    let open = || {
+        let builder = Database::builder().disk(Arc::clone(&disk));
+        Arc::new(Replica::open(builder, "/replica").unwrap())
+    };
+    let replica = open();
+    let notes = replica.create_table("notes", false).unwrap();
+    install(&replica, 1, &[(notes, b"a", b"1"), (notes, b"b", b"2")]);
+    let write_image = || {
+        let view = replica.view_for_image().unwrap();
+        replica.write_image(view, |_| true).unwrap()
+    };
+    assert_eq!(write_image().rows, 2);
+    delete(&replica, 2, notes, b"a");
+    assert_eq!(replica.take_out_removed(10), 1);
+    assert_eq!(write_image().stamp, Stamp(2));
+    drop(replica);
+    let replica = open();
+    assert_eq!(read(&replica, notes, b"a"), None);
+    assert_eq!(read(&replica, notes, b"b"), Some(b"2".to_vec()));
+}
