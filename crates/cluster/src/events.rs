@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use namiki::replica::ReplicaView;
+use namiki::replica::{DroppedTable, ReplicaView};
 use namiki_client::protocol::{NodeStatus, ScanRange};
 
 use crate::entry::LogEntry;
@@ -64,4 +64,6 @@ pub(crate) enum Scan {
         range: ScanRange,
         view: ReplicaView,
     },
+    /// The memory of a dropped table is freed, which takes long if it is large.
+    Free(DroppedTable),
 }

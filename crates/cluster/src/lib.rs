@@ -33,6 +33,7 @@ mod office;
 mod payload;
 mod payload_cache;
 mod raft;
+mod scan_slots;
 mod scans;
 mod security;
 mod server;

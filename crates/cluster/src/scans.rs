@@ -9,12 +9,12 @@ use namiki_client::protocol::{Response, ScanRange};
 use crate::events::Scan;
 use crate::shared::Shared;
 
-/// Byte limit of the values of one read; the value that crosses it is still returned.
+/// Memory limit of the rows of one answer; the row that crosses it is still returned.
 pub(crate) const READ_BYTES_MAX: usize = 8 << 20;
-/// Largest number of scans of clients that wait. Each keeps a view open.
-pub(crate) const SCANS_MAX: usize = 16;
-/// Rows between two checks whether the node stops.
+/// Rows between two checks whether the client is there and the node goes on.
 const ROWS_PER_CHECK: u64 = 1024;
+/// Memory of a row in an answer beside its bytes.
+const ROW_BYTES: usize = 64;
 
 /// Makes the queued scans.
 pub(crate) fn run_scans(shared: &Shared, scans: impl IntoIterator<Item = Scan>) {
@@ -26,12 +26,14 @@ pub(crate) fn run_scans(shared: &Shared, scans: impl IntoIterator<Item = Scan>) 
                 view,
                 sessions,
             } => {
-                let answer = match view.state_hash() {
-                    Ok(tables) => {
+                let answer = match view.state_hash(|| !shared.scans.is_closed()) {
+                    Ok(Some(tables)) => {
                         status.state_hash = Some(tables.wrapping_add(sessions));
                         Response::Status(status)
                     }
-                    Err(error) => refused(0, &error),
+                    // The node stops.
+                    Ok(None) => Response::Busy { request: 0 },
+                    Err(error) => failed(0, &error),
                 };
                 shared.hashes.end();
                 shared.network.reply(connection, answer);
@@ -42,52 +44,66 @@ pub(crate) fn run_scans(shared: &Shared, scans: impl IntoIterator<Item = Scan>) 
                 range,
                 view,
             } => {
-                let answer = scan_rows(shared, request, &range, &view)
-                    .unwrap_or_else(|error| refused(request, &error));
+                let go_on = || !shared.scans.is_closed() && !shared.scan_slots.is_gone(connection);
+                let answer = scan_rows(request, &range, &view, go_on);
+                drop(view);
+                shared.scan_slots.give_back(connection);
+                let answer = answer.unwrap_or_else(|error| failed(request, &error));
                 shared.network.reply(connection, answer);
             }
+            Scan::Free(table) => drop(table),
         }
     }
 }
 
-fn refused(request: u64, error: &Error) -> Response {
-    Response::Refused {
-        request,
-        reason: error.to_string(),
+fn failed(request: u64, error: &Error) -> Response {
+    match error {
+        // A newer view does.
+        Error::ViewExpired { .. } => Response::Busy { request },
+        error => Response::Refused {
+            request,
+            reason: error.to_string(),
+        },
     }
 }
 
 fn scan_rows(
-    shared: &Shared,
     request: u64,
     range: &ScanRange,
     view: &ReplicaView,
+    go_on: impl Fn() -> bool,
 ) -> Result<Response, Error> {
-    let bound = if range.after {
-        Bound::Excluded
-    } else {
-        Bound::Included
+    let from = match &range.from[..] {
+        [] if !range.after => Bound::Unbounded,
+        from if range.after => Bound::Excluded(from),
+        from => Bound::Included(from),
     };
-    let from = bound(&range.from[..]);
     let until = range.until.as_deref();
     let until = until.map_or(Bound::Unbounded, Bound::Excluded);
     let rows_max = range.rows_max as usize;
-    let (mut rows, mut bytes, mut count, mut has_more) = (Vec::new(), 0, 0_u64, false);
+    let (mut rows, mut bytes, mut count) = (Vec::new(), 0, 0_u64);
+    let (mut has_more, mut is_ended) = (false, false);
     view.scan(TableId(range.table), (from, until), |key, value, _| {
         if rows_max > 0 && (rows.len() == rows_max || bytes > READ_BYTES_MAX) {
             has_more = true;
             return ControlFlow::Break(());
         }
-        if count.is_multiple_of(ROWS_PER_CHECK) && shared.scans.is_closed() {
+        if count.is_multiple_of(ROWS_PER_CHECK) && !go_on() {
+            is_ended = true;
             return ControlFlow::Break(());
         }
         count += 1;
         if rows_max > 0 {
-            bytes += key.len() + value.len();
+            bytes += key.len() + value.len() + ROW_BYTES;
             rows.push((key.to_vec(), value.to_vec()));
         }
         ControlFlow::Continue(())
     })?;
+    if is_ended {
+        // The node stops: another one answers.
+        let leader = None;
+        return Ok(Response::NotLeader { request, leader });
+    }
     Ok(Response::Scanned {
         request,
         rows,

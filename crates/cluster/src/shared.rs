@@ -20,6 +20,7 @@ use crate::network::{Network, NodeId, PeerMessage};
 use crate::office::Office;
 use crate::payload_cache::PayloadCache;
 use crate::raft::{RaftEvent, RaftView};
+use crate::scan_slots::ScanSlots;
 use crate::session::SessionTable;
 use crate::storage::NodeStore;
 use crate::uncommitted_groups::{Members, TaskStore};
@@ -57,6 +58,7 @@ pub(crate) struct Shared {
     /// Payloads that other nodes ask for.
     pub(crate) fetches: Mailbox<(NodeId, Vec<PayloadRef>)>,
     pub(crate) scans: Mailbox<Scan>,
+    pub(crate) scan_slots: ScanSlots,
 
     pub(crate) view: Mutex<RaftView>,
     pub(crate) applied: AtomicU64,

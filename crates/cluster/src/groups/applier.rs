@@ -28,13 +28,13 @@ use crate::network::ConnectionId;
 use crate::office::{ReadRequest, Wanted};
 use crate::payload::Payload;
 use crate::raft::RaftEvent;
-use crate::scans::{READ_BYTES_MAX, SCANS_MAX};
+use crate::scans::READ_BYTES_MAX;
 use crate::shared::Shared;
 use crate::status::status;
 use crate::storage::ReadAhead;
 
-/// Most deleted keys that leave the indexes after one entry: more than an entry deletes.
-const REMOVED_MAX: usize = 64 << 10;
+/// Deleted keys that leave the indexes after an entry, if there are any, beside twice its own.
+const REMOVED_MIN: usize = 1024;
 
 /// Applies entries.
 pub(crate) struct Applier {
@@ -47,6 +47,8 @@ pub(crate) struct Applier {
     /// When the entries that are being applied became known to be committed.
     committed_at: Instant,
     ahead: ReadAhead,
+    /// Deleted keys that were left in the indexes by the last entry.
+    removed_waiting: usize,
 }
 
 impl Applier {
@@ -58,6 +60,7 @@ impl Applier {
             reads: VecDeque::new(),
             committed_at: Instant::now(),
             ahead: ReadAhead::default(),
+            removed_waiting: 0,
         }
     }
 
@@ -125,13 +128,25 @@ impl Applier {
             let passed = self.shared.replica.pass(Stamp(entry.index));
             passed.map_err(|error| NodeFailure::not_applied(entry.index, error))?;
         }
-        self.shared.replica.take_out_removed(REMOVED_MAX);
+        self.take_out_removed();
         self.applied = entry.index;
         self.shared.applied.store(entry.index, Ordering::Release);
         if entry.body == EntryBody::Empty && self.elected == Some(entry.term) {
             self.take_office(entry.term);
         }
         Ok(())
+    }
+
+    /// Takes as many deleted keys out of the indexes as the entry has left, and more: those for which a view was open do not
+    /// come all at once.
+    fn take_out_removed(&mut self) {
+        let replica = &self.shared.replica;
+        let waiting = replica.removed_waiting();
+        let more = waiting.saturating_sub(self.removed_waiting);
+        if waiting > 0 {
+            replica.take_out_removed(REMOVED_MIN + 2 * more);
+        }
+        self.removed_waiting = replica.removed_waiting();
     }
 
     /// Takes office: everything of earlier terms is applied.
@@ -283,10 +298,17 @@ impl Applier {
                     Err(error) => return Err(NodeFailure::not_created(index, error)),
                 }
             }
-            Control::DropTable { table } => Response::TableDropped {
-                table: *table,
-                existed: self.shared.replica.drop_table(TableId(*table)),
-            },
+            Control::DropTable { table } => {
+                let dropped = self.shared.replica.drop_table(TableId(*table));
+                let existed = dropped.is_some();
+                if let Some(dropped) = dropped {
+                    self.shared.scans.put(Scan::Free(dropped));
+                }
+                Response::TableDropped {
+                    table: *table,
+                    existed,
+                }
+            }
         };
         let waiting = self.shared.office.lock().take_waiting(&control);
         for connection in waiting {
@@ -329,21 +351,24 @@ impl Applier {
 
     /// Has a range read in a view of this moment.
     fn scan(&self, connection: ConnectionId, request: u64, range: ScanRange) -> Option<Response> {
+        if !self.shared.scan_slots.take(connection) {
+            return Some(Response::Busy { request });
+        }
         let view = match self.shared.replica.view() {
             Ok(view) => view,
             Err(error) => {
+                self.shared.scan_slots.give_back(connection);
                 let reason = error.to_string();
                 return Some(Response::Refused { request, reason });
             }
         };
-        let scan = Scan::Rows {
+        self.shared.scans.put(Scan::Rows {
             connection,
             request,
             range,
             view,
-        };
-        let is_taken = self.shared.scans.put_within(scan, 1, SCANS_MAX);
-        (!is_taken).then_some(Response::Busy { request })
+        });
+        None
     }
 
     fn read(&self, request: u64, keys: &[(u32, Vec<u8>)]) -> Response {

@@ -7,6 +7,7 @@
 
 use std::sync::Arc;
 
+use namiki::replica::check_table_name;
 use namiki_client::protocol::{Command, NodeStatus, Request, Response, SessionId};
 use namiki_platform::hash::hash_of;
 
@@ -380,8 +381,10 @@ impl Producer {
             return self.not_leader(0);
         }
         match &control {
-            Control::CreateTable { name, .. } if name.is_empty() || name.len() > 255 => {
-                return refused(0, "a table's name has 1 to 255 bytes");
+            Control::CreateTable { name, .. } => {
+                if let Err(error) = check_table_name(name) {
+                    return refused(0, &error.to_string());
+                }
             }
             _ => {}
         }

@@ -28,6 +28,7 @@ use crate::raft::{
     FETCH_MAX, RAFT_BYTES_MAX, RAFT_MESSAGE_BYTES, RaftDriver, RaftEffect, RaftEvent, RaftView,
     ReplaceRefusal, RestoredRaft,
 };
+use crate::scan_slots::ScanSlots;
 use crate::session::SessionTable;
 use crate::shared::Shared;
 use crate::storage::{NodeStore, ReadAhead, Recovered, StoreError};
@@ -84,6 +85,7 @@ impl Parts {
             payload_writers: (0..workers).map(|_| Mailbox::default()).collect(),
             fetches: Mailbox::default(),
             scans: Mailbox::default(),
+            scan_slots: ScanSlots::default(),
             view: Mutex::new(RaftView {
                 role: Role::Follower,
                 term: restored.term,
@@ -310,6 +312,7 @@ impl Inbox for NodeInbox {
     }
 
     fn client_gone(&self, connection: ConnectionId) {
+        self.shared.scan_slots.client_gone(connection);
         self.producer.client_gone(connection);
     }
 }

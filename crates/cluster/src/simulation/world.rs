@@ -677,7 +677,8 @@ impl World {
 
 fn state_hash(shared: &crate::shared::Shared) -> u128 {
     let view = shared.replica.view().expect("it is open");
-    let tables = view.state_hash().expect("no view expires");
+    let tables = view.state_hash(|| true).expect("no view expires");
+    let tables = tables.expect("it is not ended");
     tables.wrapping_add(shared.sessions.lock().state_hash())
 }
 

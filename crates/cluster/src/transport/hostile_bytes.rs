@@ -297,8 +297,8 @@ fn replica() -> Arc<Replica> {
 }
 
 fn state_hash(replica: &Replica) -> u128 {
-    let hash = replica.view().and_then(|view| view.state_hash());
-    hash.expect("the view is open")
+    let hash = replica.view().and_then(|view| view.state_hash(|| true));
+    hash.expect("the view is open").expect("it is not ended")
 }
 
 /// Reads a payload, and applies its changes as those of a committed group.

@@ -128,6 +128,12 @@ fn a_dropped_table_is_gone_and_its_number_too() {
     );
     let group = session.submit(vec![put(first, b"a", Some(b"2"))]).unwrap();
     assert_eq!(session.wait(group).unwrap(), [Outcome::NoSuchTable]);
+    // The load's keys have eight bytes.
+    let before = client.count(1).unwrap();
+    load.wait_for_more();
+    let scanned = client.scan(range(1, 10)).unwrap();
+    assert_eq!((scanned.rows.len(), scanned.has_more), (10, true));
+    assert!(client.count(1).unwrap() > before);
     let second = client.create_table("notes", false).unwrap();
     assert!(second > first, "numbers are not used again");
     assert_eq!(client.count(second).unwrap(), 0);

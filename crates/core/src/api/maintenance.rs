@@ -169,6 +169,9 @@ impl Database {
     #[doc(hidden)]
     pub fn take_out_deleted_keys(&self) -> Result<usize, Error> {
         let engine = &self.shared.engine;
+        if engine.installed.is_some() {
+            return Err(Error::ReadOnly);
+        }
         if engine.removed_keys.waiting(Taken::All) > 0 {
             // Closes the current epoch, and waits until it is durable.
             drop(OpenView::open::<NoFaults>(engine, false)?);

@@ -15,7 +15,7 @@ use namiki_platform::{Epoch, Stamp};
 use super::changes::{Run, Runs};
 use super::error::ReplicaError;
 use super::held_locks::{HeldLocks, PREFETCHED};
-use super::row_lock::{self, FREE};
+use super::row_lock::{self, REMOVER};
 use super::{RESERVED, Replica};
 use crate::commit::views::{Overwritten, SeenViews};
 use crate::storage::arena::LockedWord;
@@ -262,11 +262,22 @@ fn resolve(
         for (key, lookup) in keys.iter().zip(&*lookups) {
             let record = match RawTable::found(*lookup) {
                 Ok(record) => record,
-                Err(_) => match raw_table.create_record(key, LockedWord::unused(FREE))? {
-                    Resolved::Found(record) | Resolved::New { record, .. } => record,
-                },
+                Err(_) => find_or_create(raw_table, key)?,
             };
             records.push(record);
         }
     }
+}
+
+/// The record of a key: a new one is absent and not locked when this returns.
+pub(super) fn find_or_create(raw_table: &RawTable, key: &[u8]) -> Result<RecordRef, IndexError> {
+    // It enters the index locked, as those that groups make do: the arena may take back what another thread was faster with.
+    let locked = LockedWord::unused(row_lock::locked(REMOVER, 0));
+    Ok(match raw_table.find_or_create_record(key, locked)? {
+        Resolved::Found(record) => record,
+        Resolved::New { record, .. } => {
+            row_lock::unlock(record);
+            record
+        }
+    })
 }

@@ -111,10 +111,11 @@ impl GroupBuffers {
     }
 
     /// Forgets the tables that were dropped. The group may have rows of them, and keeps those tables (`replica/mod.rs`, G3).
-    #[cold]
-    fn forget_dropped(&mut self, kept: &mut SmallVec<[Arc<RawTable>; 4]>) {
-        self.lookup_cache.clear();
-        kept.extend(self.tables.extract_if(.., |table| table.is_dropped()));
+    pub(super) fn forget_dropped(&mut self, kept: &mut impl Extend<Arc<RawTable>>) {
+        if self.tables.iter().any(|table| table.is_dropped()) {
+            self.lookup_cache.clear();
+            kept.extend(self.tables.extract_if(.., |table| table.is_dropped()));
+        }
     }
 
     fn table(&mut self, replica: &Replica, id: TableId) -> Result<&RawTable, LockError> {

@@ -2,9 +2,12 @@
 //!
 //! A group of 20,000 transfers takes 2 MB of buffers. With those of earlier groups it allocates nothing.
 
+use std::sync::Arc;
+
 use super::group::GroupBuffers;
 use super::row_lock::{GroupNumber, REMOVER};
 use crate::storage::record::RecordRef;
+use crate::table::raw_table::RawTable;
 
 /// The most groups for which buffers are kept.
 const KEPT_MAX: usize = 16;
@@ -37,7 +40,16 @@ impl GroupPool {
     pub(super) fn give_back_buffers(&mut self, mut buffers: GroupBuffers) {
         if self.buffers.len() < KEPT_MAX && buffers.bytes() <= KEPT_BYTES_MAX {
             buffers.clear();
+            // A table that is dropped later is forgotten below.
+            buffers.forget_dropped(&mut Vec::new());
             self.buffers.push(buffers);
+        }
+    }
+
+    /// A table was dropped: no buffer keeps it.
+    pub(super) fn forget_dropped(&mut self, into: &mut Vec<Arc<RawTable>>) {
+        for buffers in &mut self.buffers {
+            buffers.forget_dropped(into);
         }
     }
 

@@ -121,6 +121,8 @@ impl Replica {
     pub fn open(builder: Builder, dir: impl AsRef<Path>) -> Result<Self, OpenError> {
         let mut builder = builder.spec(SPEC).index(INDEX);
         builder.is_replica = true;
+        // Groups use its tables at once.
+        builder.tuning.recovery.loads_image = true;
         let db = builder.open(dir)?;
         let replica = Self {
             applier: Mutex::new(Applier::default()),
@@ -139,7 +141,9 @@ impl Replica {
         Ok(replica)
     }
 
-    /// The database, for views and queries. It takes no transactions, and its tables are changed by the log alone.
+    /// The database, for views and queries. It takes no transactions, and its tables are changed by the log alone. A view that is
+    /// opened while a table is created or dropped may have the change, and not its stamp: the applier opens those for which
+    /// that matters.
     #[must_use]
     pub fn database(&self) -> &Database {
         &self.db
@@ -159,14 +163,19 @@ impl Replica {
     }
 
     /// Creates a table with the next number. Keys and values are bytes; keys of exactly eight bytes (`fixed_keys`) are the
-    /// faster case. Nothing happens if it exists just so.
+    /// faster case. Nothing happens if it exists just so. The name was [checked](check_table_name) before it came to the log;
+    /// logs of the first version may have others, and each has its number.
     ///
     /// # Errors
-    /// [`ReplicaError::TableExists`], [`ReplicaError::TableName`].
+    /// [`ReplicaError::TableExists`]; [`ReplicaError::TableName`] for the one name that is taken: its number is used up.
     pub fn create_table(&self, name: &str, fixed_keys: bool) -> Result<TableId, ReplicaError> {
-        check_name_of_table(name)?;
         let mut applier = self.applier.lock();
         let mut catalogue = self.db.shared.catalogue.lock();
+        if name == RESERVED_NAME {
+            catalogue.manifest.dropped += 1;
+            self.note_tables(&mut applier, &catalogue);
+            return Err(reserved(name));
+        }
         if let Some(id) = catalogue.ids.get(name) {
             let has_such_keys = |table: &Arc<RawTable>| table.fixed_keys == fixed_keys;
             if applier.tables.get(&id).is_some_and(has_such_keys) {
@@ -180,15 +189,16 @@ impl Replica {
         Ok(id)
     }
 
-    /// Drops a table; returns whether there was one. Groups that have used it, and are applied later, change nothing of it.
-    /// Views that are open read it as before.
-    pub fn drop_table(&self, id: TableId) -> bool {
+    /// Drops a table, if there is one. Groups that have used it, and are applied later, change nothing of it. Views that are
+    /// open read it as before. Its memory is freed with what is returned, unless it is still used.
+    pub fn drop_table(&self, id: TableId) -> Option<DroppedTable> {
         let mut applier = self.applier.lock();
         let shared = &self.db.shared;
         let mut catalogue = shared.catalogue.lock();
         let info = catalogue.manifest.table(id).filter(|_| id != RESERVED);
-        let Some(name) = info.map(|info| info.name.clone()) else {
-            return false;
+        let name = info.map(|info| info.name.clone())?;
+        let mut gone = DroppedTable {
+            raw_tables: applier.tables.get(&id).cloned().into_iter().collect(),
         };
         shared.begin_change(&mut catalogue, &name);
         if let Some(raw_table) = applier.tables.get(&id) {
@@ -203,7 +213,9 @@ impl Replica {
         self.note_tables(&mut applier, &catalogue);
         // Last: a group that sees it finds the table gone.
         self.drops.fetch_add(1, Ordering::SeqCst);
-        true
+        // Buffers that no group uses for long.
+        self.pool.lock().forget_dropped(&mut gone.raw_tables);
+        Some(gone)
     }
 
     /// Adds a table to the catalogue in memory. The manifest on the disk names it with the next image.
@@ -232,7 +244,8 @@ impl Replica {
 
     /// The applier's copy of the catalogue.
     fn note_tables(&self, applier: &mut Applier, catalogue: &Catalogue) {
-        applier.tables.clone_from(&self.engine().raw_tables.lock());
+        let raw_tables = self.engine().raw_tables.lock().clone();
+        applier.tables = raw_tables;
         applier.next_table = catalogue.manifest.next_table();
     }
 
@@ -314,18 +327,48 @@ impl std::fmt::Debug for Replica {
     }
 }
 
-/// Whether clients may have a table of this name.
-fn check_name_of_table(name: &str) -> Result<(), ReplicaError> {
-    let refused = |why: String| ReplicaError::TableName {
-        name: name.to_owned(),
-        why,
-    };
-    if name.starts_with(RESERVED_PREFIX) {
-        return Err(refused(format!(
-            "{RESERVED_PREFIX:?} begins the cluster's own"
-        )));
+/// A table that was dropped. The last of its users frees its memory, which takes long if it is large.
+#[derive(Default)]
+pub struct DroppedTable {
+    /// The same, as often as it was kept.
+    raw_tables: Vec<Arc<RawTable>>,
+}
+
+impl DroppedTable {
+    /// Whether something else keeps it in memory: groups, or views.
+    #[must_use]
+    pub fn is_used(&self) -> bool {
+        let raw_table = self.raw_tables.first();
+        raw_table.is_some_and(|raw_table| Arc::strong_count(raw_table) > self.raw_tables.len())
     }
-    check_name(name).map_err(|error| refused(error.to_string()))
+}
+
+impl std::fmt::Debug for DroppedTable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let id = self.raw_tables.first().map(|raw_table| raw_table.id);
+        write!(f, "DroppedTable({id:?})")
+    }
+}
+
+/// Whether clients may have a table of this name.
+///
+/// # Errors
+/// [`ReplicaError::TableName`]
+pub fn check_table_name(name: &str) -> Result<(), ReplicaError> {
+    if name.starts_with(RESERVED_PREFIX) {
+        return Err(reserved(name));
+    }
+    check_name(name).map_err(|error| ReplicaError::TableName {
+        name: name.to_owned(),
+        why: error.to_string(),
+    })
+}
+
+fn reserved(name: &str) -> ReplicaError {
+    ReplicaError::TableName {
+        name: name.to_owned(),
+        why: format!("{RESERVED_PREFIX:?} begins those of the cluster itself"),
+    }
 }
 
 /// Copies a record's version: its stamp, and whether it says that the key is not there. `None` if the key has left the

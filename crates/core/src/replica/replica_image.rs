@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use namiki_platform::{Epoch, Generation, Stamp};
 
+use super::apply::find_or_create;
 use super::{RESERVED, Replica, ReplicaView};
 use crate::catalogue::image_files::FileNumber;
 use crate::checkpoint::announce_image::{announce_image, checkpoint_failed};
@@ -24,10 +25,6 @@ use crate::image::write::image_writer::{
     write_image,
 };
 use crate::image::write::new_image::NewImage;
-use crate::storage::arena::LockedWord;
-use crate::table::raw_table::Resolved;
-
-use super::row_lock::FREE;
 
 /// What an image has written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -66,6 +63,10 @@ impl Replica {
         let shared = &self.db.shared;
         let mut present = shared.replica_image.lock();
         shared.loader.wait()?;
+        // One that was dropped before it was loaded has no rows in memory: a newer view does without it.
+        for raw_table in view.raw_tables() {
+            raw_table.load_state.wait()?;
+        }
         if let Some(image) = &mut *present {
             let mut shrunk_files = shared.loader.take_shrunk_files();
             image.shrunk_files.append(&mut shrunk_files);
@@ -165,8 +166,8 @@ impl Replica {
     }
 
     /// Writes rows of the cluster's own, which the image has beside those of the clients; no value: the row is deleted. They
-    /// get the stamp of the last group, so a row is written once between two groups. Called by the applier, before it opens
-    /// a view for an image.
+    /// get the stamp of the last group, so a row is written once between two groups, and there is one. Called by the applier,
+    /// before it opens a view for an image. A view of the same stamp that is open already may see them or not.
     pub fn put_reserved<'r>(&self, rows: impl IntoIterator<Item = (&'r [u8], Option<&'r [u8]>)>) {
         let applier = &mut *self.applier.lock();
         let engine = self.engine();
@@ -174,10 +175,10 @@ impl Replica {
             unreachable!("the opening has made it");
         };
         let through = self.installed().write();
+        debug_assert!(through.0 > 0, "a version has the stamp of a group");
         for (key, value) in rows {
-            let found = raw_table.find_or_create_record(key, LockedWord::unused(FREE));
-            let record = match found {
-                Ok(Resolved::Found(record) | Resolved::New { record, .. }) => record,
+            let record = match find_or_create(raw_table, key) {
+                Ok(record) => record,
                 Err(error) => unreachable!("the cluster's keys fit: {error}"),
             };
             let (table, epoch) = (RESERVED, Epoch(through.0));

@@ -18,6 +18,9 @@ use crate::error::Error;
 use crate::image::write::rows_at_stamp::KeyBounds;
 use crate::table::raw_table::{RawTable, Step, TableId, TableInfo};
 
+/// The rows of a hash between two checks whether to go on.
+const ROWS_PER_CHECK: u64 = 1024;
+
 /// All tables of a replica as they were at one entry, see [`Replica::view`](super::Replica::view).
 pub struct ReplicaView {
     view: View,
@@ -156,27 +159,32 @@ impl ReplicaView {
     }
 
     /// A hash of all tables and of every key with its value and the stamp of the group that wrote it. Replicas that have
-    /// applied the same groups have the same at the same stamp.
+    /// applied the same groups have the same at the same stamp. The cluster's own rows are not in it: nodes write them when
+    /// they write an image. `go_on` is called now and then, and ends it: then there is none.
     ///
     /// # Errors
     /// [`Error::ViewExpired`]; [`Error::TableNotLoaded`]; [`Error::Closed`].
-    pub fn state_hash(&self) -> Result<u128, Error> {
+    pub fn state_hash(&self, mut go_on: impl FnMut() -> bool) -> Result<Option<u128>, Error> {
         let mut hash = StateHash::default();
-        for info in &self.tables {
+        let (mut rows, mut is_ended) = (0_u64, false);
+        for info in self.tables.iter().filter(|info| info.id != RESERVED) {
             let id = info.id;
             hash.add_table(id, &info.name, info.fixed_keys);
-            self.scan_any(
-                id,
-                (Bound::Unbounded, Bound::Unbounded),
-                |key, value, stamp| {
-                    // The cluster's own rows are written when an image is, which nodes do at different entries.
-                    let stamp = if id == RESERVED { Stamp(0) } else { stamp };
-                    hash.add_row(id, key, value, stamp);
-                    ControlFlow::Continue(())
-                },
-            )?;
+            let all = (Bound::Unbounded, Bound::Unbounded);
+            self.scan_any(id, all, |key, value, stamp| {
+                if rows.is_multiple_of(ROWS_PER_CHECK) && !go_on() {
+                    is_ended = true;
+                    return ControlFlow::Break(());
+                }
+                rows += 1;
+                hash.add_row(id, key, value, stamp);
+                ControlFlow::Continue(())
+            })?;
+            if is_ended {
+                return Ok(None);
+            }
         }
-        Ok(hash.finish())
+        Ok(Some(hash.finish()))
     }
 }
 

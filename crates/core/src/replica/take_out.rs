@@ -12,26 +12,41 @@ use super::row_lock::{self, Attempt, REMOVER};
 use crate::commit::removed_keys::{RemovedKey, Taken};
 use crate::table::raw_table::RawTable;
 
+/// Keys that are taken out while no view can be opened.
+const BATCH: usize = 256;
+
 impl Replica {
-    /// Takes some deleted keys out of the indexes, unless groups have them locked; returns how many it has examined. Called by
-    /// the applier, between two groups.
+    /// Takes about `most` deleted keys out of the indexes, unless groups have them locked; returns how many it has examined.
+    /// Called by the applier, between two groups. Views may be opened meanwhile.
     pub fn take_out_removed(&self, most: usize) -> usize {
         let engine = self.engine();
         if engine.removed_keys.waiting(Taken::All) == 0 {
             return 0;
         }
-        // No view is pinned and no group installed meanwhile.
-        let through = self.installed().write();
-        let oldest = engine.views.oldest_epoch();
-        let removable = Epoch(through.0).min(oldest.unwrap_or(Epoch(u64::MAX)));
-        let taken = engine.removed_keys.take(removable, most, Taken::All);
-        let examined = taken.len();
-        for removed in taken {
-            let raw_table = engine.raw_tables.lock().get(&removed.table).cloned();
-            // The records of a dropped table are freed with it.
-            let Some(raw_table) = raw_table else { continue };
-            if !self.take_out(&raw_table, &removed) {
-                engine.removed_keys.put_back(Epoch(through.0), removed);
+        let applier = self.applier.lock();
+        let mut examined = 0;
+        while examined < most {
+            // No view is pinned and no group installed during a batch.
+            let through = self.installed().write();
+            let oldest = engine.views.oldest_epoch();
+            let removable = Epoch(through.0).min(oldest.unwrap_or(Epoch(u64::MAX)));
+            let batch = BATCH.min(most - examined);
+            let taken = engine.removed_keys.take(removable, batch, Taken::All);
+            examined += taken.len();
+            let mut is_last = taken.len() < batch;
+            for removed in taken {
+                // The records of a dropped table are freed with it.
+                let Some(raw_table) = applier.tables.get(&removed.table) else {
+                    continue;
+                };
+                if !self.take_out(raw_table, &removed) {
+                    // It would come again and again.
+                    is_last = true;
+                    engine.removed_keys.put_back(Epoch(through.0), removed);
+                }
+            }
+            if is_last {
+                break;
             }
         }
         examined

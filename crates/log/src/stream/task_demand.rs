@@ -56,7 +56,7 @@ impl<H: GroupResource> Stream<H> {
     /// Has the flusher harden everything appended before the call, as for a task that waits for it, and does not wait. No
     /// effect without a flusher.
     pub fn request_flush(&self) {
-        if self.has_pending() {
+        if self.has_pending() && self.shared.check_process().is_ok() {
             let appended = self.state.lock().appended;
             self.demand(appended, 0);
         }

@@ -158,14 +158,14 @@ impl Connection {
                     }
                     if let Err(error) = self.batch.hold_copied() {
                         // The COPY ends, by another error than that of a client's own end.
-                        drop(self.batch.sql.copy_failed(""));
+                        drop(self.batch.sql.copy_failed("").await);
                         return Ok(Err(error));
                     }
                     tokio::task::coop::consume_budget().await;
                 }
                 ClientMessage::CopyDone => return Ok(self.batch.sql.copy_done().await),
                 ClientMessage::CopyFail(reason) => {
-                    return Ok(Err(self.batch.sql.copy_failed(reason)));
+                    return Ok(Err(self.batch.sql.copy_failed(reason).await));
                 }
                 ClientMessage::Flush | ClientMessage::Sync => {}
                 ClientMessage::Terminate => return Err(End::Closed),

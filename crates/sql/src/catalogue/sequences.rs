@@ -25,9 +25,18 @@ const ATTEMPTS_MAX: usize = 1000;
 pub(crate) struct Sequences {
     db: Database,
     catalogue: Arc<Catalogue>,
-    reserved: Mutex<HashMap<u32, Reserved>>,
+    reserved: Mutex<ReservedBlocks>,
     given: Mutex<HashMap<i64, Given>>,
     next_session: AtomicI64,
+}
+
+/// The reserved numbers.
+#[derive(Debug, Default)]
+struct ReservedBlocks {
+    /// By sequence.
+    blocks: HashMap<u32, Reserved>,
+    /// How often what was reserved of a sequence was forgotten: a reservation that began before does not count.
+    forgets: u64,
 }
 
 /// What a session was given last.
@@ -65,7 +74,9 @@ impl Sequences {
 
     /// The number of a new session.
     pub(crate) fn begin_session(&self) -> i64 {
-        self.next_session.fetch_add(1, Ordering::Relaxed)
+        let session = self.next_session.fetch_add(1, Ordering::Relaxed);
+        self.given.lock().insert(session, Given::default());
+        session
     }
 
     /// A session has ended.
@@ -76,7 +87,10 @@ impl Sequences {
     /// A session was given a number.
     pub(crate) fn note_given(&self, session: i64, id: u32, number: i64) {
         let mut given = self.given.lock();
-        let of_session = given.entry(session).or_default();
+        // It may have ended before its statement.
+        let Some(of_session) = given.get_mut(&session) else {
+            return;
+        };
         of_session.numbers.insert(id, number);
         (of_session.last, of_session.last_of) = (Some(number), id);
     }
@@ -84,7 +98,10 @@ impl Sequences {
     /// A session has set the last number of a sequence.
     pub(crate) fn note_set(&self, session: i64, id: u32, number: i64) {
         let mut given = self.given.lock();
-        let of_session = given.entry(session).or_default();
+        // It may have ended before its statement.
+        let Some(of_session) = given.get_mut(&session) else {
+            return;
+        };
         of_session.numbers.insert(id, number);
         if of_session.last_of == id {
             of_session.last = of_session.last.map(|_| number);
@@ -119,7 +136,7 @@ impl Sequences {
     /// One that asks for a [`refill`](Self::refill) otherwise.
     pub(crate) fn next(&self, id: u32) -> SqlResult<i64> {
         let mut reserved = self.reserved.lock();
-        match reserved.get_mut(&id) {
+        match reserved.blocks.get_mut(&id) {
             Some(rest) if rest.left > 0 => {
                 let number = rest.next;
                 rest.left -= 1;
@@ -137,10 +154,14 @@ impl Sequences {
     /// 2200H if the sequence has no further number; 42P01 if it is not there.
     pub(crate) async fn refill(&self, id: u32, again: u32) -> SqlResult<()> {
         let numbers = BLOCK << again.min(24);
-        let body = |tx: &mut namiki::Transaction| self.reserve(tx, id, numbers);
-        let (block, _) = self.db.transact_in_task_with(body).await?;
-        self.keep(id, block);
-        Ok(())
+        loop {
+            let forgets = self.forgets();
+            let body = |tx: &mut namiki::Transaction| self.reserve(tx, id, numbers);
+            let (block, _) = self.db.transact_in_task_with(body).await?;
+            if self.keep_unless_forgotten(id, block, forgets) {
+                return Ok(());
+            }
+        }
     }
 
     /// [`refill`](Self::refill) for a sequence that this transaction has made: no other one knows it, and its rows are
@@ -164,22 +185,38 @@ impl Sequences {
     /// # Errors
     /// As [`refill`](Self::refill), but one that asks for a refill if the sequence is not there.
     pub(crate) fn refill_blocking(&self, id: u32) -> SqlResult<()> {
-        match self.db.transact_with(|tx| self.reserve(tx, id, BLOCK)) {
-            Ok((block, _)) => {
-                self.keep(id, block);
-                Ok(())
+        loop {
+            let forgets = self.forgets();
+            match self.db.transact_with(|tx| self.reserve(tx, id, BLOCK)) {
+                Ok((block, _)) if self.keep_unless_forgotten(id, block, forgets) => return Ok(()),
+                Ok(_) => {}
+                // A transaction that has made the sequence reserves through itself.
+                Err(error) if error.sqlstate() == sqlstate::UNDEFINED_TABLE => {
+                    return Err(SqlError::refill(id));
+                }
+                Err(error) => return Err(error),
             }
-            // A transaction that has made the sequence reserves through itself.
-            Err(error) if error.sqlstate() == sqlstate::UNDEFINED_TABLE => {
-                Err(SqlError::refill(id))
-            }
-            Err(error) => Err(error),
         }
+    }
+
+    fn forgets(&self) -> u64 {
+        self.reserved.lock().forgets
     }
 
     /// Another thread may have reserved a block concurrently: the rest of that one is given up.
     fn keep(&self, id: u32, block: Reserved) {
-        self.reserved.lock().insert(id, block);
+        self.reserved.lock().blocks.insert(id, block);
+    }
+
+    /// The same, unless something was forgotten since: another session may have set the sequence while the reservation
+    /// became durable, so its numbers are not the next ones, or are given again.
+    fn keep_unless_forgotten(&self, id: u32, block: Reserved, forgets: u64) -> bool {
+        let mut reserved = self.reserved.lock();
+        let is_valid = reserved.forgets == forgets;
+        if is_valid {
+            reserved.blocks.insert(id, block);
+        }
+        is_valid
     }
 
     /// A block, and the first number behind it.
@@ -295,7 +332,10 @@ impl Sequences {
     /// A call of `setval` in the running statement was done.
     fn note_setting(&self, session: i64, setting: SequenceSetting) {
         let mut given = self.given.lock();
-        let of_session = given.entry(session).or_default();
+        // It may have ended before its statement.
+        let Some(of_session) = given.get_mut(&session) else {
+            return;
+        };
         if of_session.calls < SETTINGS_MAX {
             of_session.settings.truncate(of_session.calls);
             of_session.settings.push(setting);
@@ -331,7 +371,9 @@ impl Sequences {
 
     /// Forgets what is reserved of a sequence that was dropped, or never made.
     pub(crate) fn forget(&self, id: u32) {
-        self.reserved.lock().remove(&id);
+        let mut reserved = self.reserved.lock();
+        reserved.blocks.remove(&id);
+        reserved.forgets += 1;
     }
 }
 

@@ -276,8 +276,10 @@ impl Connection {
     }
 
     /// The client gives up: returns the error to be reported.
-    pub fn copy_failed(&mut self, message: &str) -> SqlError {
-        self.copy = None;
+    pub async fn copy_failed(&mut self, message: &str) -> SqlError {
+        if let Some(mut copy) = self.copy.take() {
+            copy.stop().await;
+        }
         self.end_statement();
         SqlError::new(
             sqlstate::QUERY_CANCELED,

@@ -47,7 +47,7 @@ impl Connection {
             types: std::sync::Arc::new([]),
             is_lifted: false,
         };
-        let mut refills = 0;
+        let (mut refills, mut sets) = (0, 0);
         self.shared.sequences.forget_settings(self.number);
         let (planned, inner, source) = loop {
             let planned = self.planned(&key).await?;
@@ -96,7 +96,10 @@ impl Connection {
                         self.refill(sequence, refills).await?;
                         refills += 1;
                     }
-                    (None, Some(setting)) => self.set_sequence(setting)?,
+                    (None, Some(setting)) => {
+                        cancelled.check()?;
+                        self.set_sequence_again(setting, &mut sets).await?;
+                    }
                     (None, None) => return Err(error),
                 },
             }

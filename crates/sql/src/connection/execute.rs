@@ -119,7 +119,7 @@ impl Connection {
     ) -> SqlResult<Progress> {
         let is_alone = scope == Scope::Alone && self.block == Block::Idle;
         let mark = sink.mark();
-        let (mut repeats, mut refills, mut is_new) = (0, 0, false);
+        let (mut repeats, mut refills, mut sets, mut is_new) = (0, 0, 0, false);
         if planned.uses_sequence() {
             self.shared.sequences.forget_settings(self.number);
         }
@@ -164,7 +164,7 @@ impl Connection {
                 refills += 1;
             } else if let Some(setting) = error.sequence_to_set() {
                 cancelled.check()?;
-                self.set_sequence(setting)?;
+                self.set_sequence_again(setting, &mut sets).await?;
             } else if error.is_stale_plan() {
                 planned = self.plan_again(portal, &planned).await?;
             } else if error.busy_table().is_some() {

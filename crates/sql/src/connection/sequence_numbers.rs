@@ -6,6 +6,9 @@ use super::{Connection, shared};
 use crate::error::{SequenceSetting, SqlError, SqlResult};
 use crate::sqlstate;
 
+/// Most settings of sequences that the running transaction has made, in one statement.
+const SETS_MAX: u32 = 64;
+
 impl Connection {
     /// Reserves numbers, of a sequence that the running transaction has made through that transaction: no other
     /// transaction sees the sequence. `again`: how often the statement has needed some.
@@ -36,6 +39,29 @@ impl Connection {
         }
         let after = self.in_transaction(|tx| sequences.set_through(tx, session, setting))?;
         self.effects.own_sequences.insert(setting.id, Some(after));
+        Ok(())
+    }
+
+    /// [`set_sequence`](Self::set_sequence) for a statement that begins anew then: `sets` counts how often it has.
+    ///
+    /// # Errors
+    /// 54000 if it has too often: each time it may ask for another number.
+    pub(super) async fn set_sequence_again(
+        &mut self,
+        setting: SequenceSetting,
+        sets: &mut u32,
+    ) -> SqlResult<()> {
+        *sets += 1;
+        if *sets > SETS_MAX {
+            return Err(SqlError::new(
+                sqlstate::PROGRAM_LIMIT_EXCEEDED,
+                "a statement sets sequences of its own transaction too often",
+            )
+            .with_hint("Commit the transaction that has made the sequence before."));
+        }
+        self.set_sequence(setting)?;
+        // Other sessions of the thread have their turn.
+        tokio::task::yield_now().await;
         Ok(())
     }
 

@@ -139,3 +139,63 @@ fn a_sequence_that_a_default_uses_is_kept() {
     client.tag("DROP SEQUENCE s, t_n_seq");
     client.tag("INSERT INTO t VALUES (2, 2)");
 }
+
+/// Each attempt of such a statement asks for another number.
+#[test]
+fn a_setting_that_changes_each_time_ends() {
+    let fixture = Fixture::new();
+    let mut client = fixture.client();
+    for statement in [
+        "SELECT setval('s', nextval('s'))",
+        "SELECT setval('s', g) FROM generate_series(1, 1100) AS g",
+    ] {
+        client.tag("BEGIN");
+        client.tag("CREATE SEQUENCE s");
+        let Err(refused) = client.query(statement) else {
+            panic!("{statement} ends");
+        };
+        assert_eq!(refused.sqlstate(), sqlstate::PROGRAM_LIMIT_EXCEEDED);
+        client.tag("ROLLBACK");
+    }
+    client.tag("BEGIN");
+    client.tag("CREATE SEQUENCE s");
+    assert_eq!(
+        client.lines("SELECT max(setval('s', g)) FROM generate_series(1, 30) AS g"),
+        ["30"]
+    );
+    client.tag("COMMIT");
+    assert_eq!(client.lines("SELECT nextval('s')"), ["31"]);
+}
+
+/// Numbers that are reserved while another session sets the sequence are given up.
+#[test]
+fn no_number_is_given_twice_beside_settings() {
+    let fixture = Fixture::new();
+    let mut client = fixture.client();
+    client.tag("CREATE SEQUENCE s");
+    std::thread::scope(|scope| {
+        let (sender, set) = std::sync::mpsc::channel();
+        let fixture = &fixture;
+        scope.spawn(move || {
+            let mut client = fixture.client();
+            for round in 1..200_i64 {
+                let number = round * 100_000;
+                client.lines(&format!("SELECT setval('s', {number})"));
+                let next: i64 = client.lines("SELECT nextval('s')")[0].parse().unwrap();
+                assert!(next > number, "{next} follows {number}");
+            }
+            drop(sender);
+        });
+        scope.spawn(move || {
+            let mut client = fixture.client();
+            let mut before = 0;
+            while let Err(std::sync::mpsc::TryRecvError::Empty) = set.try_recv() as Result<(), _> {
+                for _ in 0..40 {
+                    let next: i64 = client.lines("SELECT nextval('s')")[0].parse().unwrap();
+                    assert!(next > before, "{next} follows {before}");
+                    before = next;
+                }
+            }
+        });
+    });
+}

@@ -5,7 +5,7 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 
 use namiki::disk::{Disk, MemoryDisk};
-use namiki::replica::{HeldLocks, LockError, Replica, ReplicaError, ReplicaView};
+use namiki::replica::{HeldLocks, LockError, Replica, ReplicaError, ReplicaView, check_table_name};
 use namiki::{Database, Error, Stamp, TableId};
 use namiki_index::contract::announce;
 use namiki_platform::seeded_random::Random;
@@ -197,9 +197,12 @@ fn what_was_executed_before_a_drop_changes_nothing_after() {
     let changes = changes_of(&group);
     let held = group.seal();
     for replica in [&leader, &follower] {
-        assert!(replica.drop_table(NOTES));
-        assert!(!replica.drop_table(NOTES));
-        assert!(!replica.drop_table(TableId(0)), "it is the cluster's own");
+        assert!(replica.drop_table(NOTES).is_some());
+        assert!(replica.drop_table(NOTES).is_none());
+        assert!(
+            replica.drop_table(TableId(0)).is_none(),
+            "it is the cluster's own"
+        );
         assert_eq!(replica.table_id("notes"), None);
         let next = replica.create_table("notes", false).unwrap();
         assert_eq!(next, TableId(3), "numbers are not used again");
@@ -316,6 +319,7 @@ fn a_replica_begins_with_its_image() {
             }
             assert_eq!(rows(&one), rows(&other));
             assert_eq!(one.tables(), other.tables());
+            assert_eq!(hash_of(&one), hash_of(&other));
         }
     }
 }
@@ -335,7 +339,7 @@ impl Step {
             }
             Self::Drop(name) => {
                 let id = replica.table_id(name).unwrap();
-                assert!(replica.drop_table(id));
+                assert!(replica.drop_table(id).is_some());
             }
             Self::Changes(changes) => {
                 replica.apply(stamp, changes).unwrap();
@@ -393,4 +397,69 @@ fn a_deleted_key_is_not_in_the_next_image() {
     let replica = open();
     assert_eq!(read(&replica, notes, b"a"), None);
     assert_eq!(read(&replica, notes, b"b"), Some(b"2".to_vec()));
+}
+
+/// Groups that are not used for long keep no table that is gone.
+#[test]
+fn a_dropped_table_leaves_memory() {
+    let replica = replica();
+    for stamp in 1..=3 {
+        install(&replica, stamp, &[(NOTES, b"a", &[7; 100_000])]);
+    }
+    let mut open = replica.begin_group();
+    write(&mut open, NOTES, b"b", b"1");
+    let held = open.seal();
+    let dropped = replica.drop_table(NOTES).unwrap();
+    assert!(dropped.is_used(), "a group has locks");
+    drop(held);
+    assert!(!dropped.is_used());
+}
+
+/// Names of the first version's logs keep their numbers.
+#[test]
+fn every_name_of_a_log_uses_a_number() {
+    let replica = replica();
+    let odd = replica.create_table("a\nb", false).unwrap();
+    assert_eq!(odd, TableId(3));
+    let taken = replica.create_table("namiki.replica", false);
+    assert!(
+        matches!(taken, Err(ReplicaError::TableName { .. })),
+        "{taken:?}"
+    );
+    assert_eq!(replica.create_table("namiki.other", true), Ok(TableId(5)));
+    for name in ["", "namiki.other", "namiki.replica", "a\nb"] {
+        assert!(check_table_name(name).is_err(), "{name}");
+    }
+    assert_eq!(check_table_name("notes"), Ok(()));
+}
+
+/// A node applies what follows its image at once.
+#[test]
+fn a_replica_is_used_as_soon_as_it_is_open() {
+    const ROWS: u64 = 100_000;
+    let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+    let open = || {
+        let builder = Database::builder().disk(Arc::clone(&disk));
+        Arc::new(Replica::open(builder, "/replica").unwrap())
+    };
+    let replica = open();
+    let table = replica.create_table("accounts", true).unwrap();
+    let mut group = replica.begin_group();
+    for row in 0..ROWS {
+        write(&mut group, table, &row.to_be_bytes(), &row.to_le_bytes());
+    }
+    let changes = changes_of(&group);
+    group.seal().install(Stamp(1), &changes).unwrap();
+    replica
+        .write_image(replica.view_for_image().unwrap(), |_| true)
+        .unwrap();
+    drop(replica);
+    let replica = open();
+    let mut group = replica.begin_group();
+    let last = (ROWS - 1).to_be_bytes();
+    assert!(group.lock_existing(table, &last).unwrap().is_some());
+    write(&mut group, table, &ROWS.to_be_bytes(), b"12345678");
+    let changes = changes_of(&group);
+    group.seal().install(Stamp(2), &changes).unwrap();
+    assert_eq!(rows(&replica).len() as u64, ROWS + 1);
 }
