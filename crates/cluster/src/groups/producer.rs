@@ -380,13 +380,10 @@ impl Producer {
         if office.term.is_none() {
             return self.not_leader(0);
         }
-        match &control {
-            Control::CreateTable { name, .. } => {
-                if let Err(error) = check_table_name(name) {
-                    return refused(0, &error.to_string());
-                }
-            }
-            _ => {}
+        if let Control::CreateTable { name, .. } = &control
+            && let Err(error) = check_table_name(name)
+        {
+            return refused(0, &error.to_string());
         }
         if office.control_waiting >= self.limits.control {
             return Some(Response::Busy { request: 0 });
