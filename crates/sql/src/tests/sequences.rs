@@ -1,6 +1,11 @@
 //! Sequences that a transaction makes, restarts or drops.
 
-use super::harness::Fixture;
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::Mutex;
+
+use super::harness::{Client, Fixture};
 use crate::sqlstate;
 
 #[test]
@@ -171,30 +176,28 @@ fn a_setting_that_changes_each_time_ends() {
 #[test]
 fn no_number_is_given_twice_beside_settings() {
     let fixture = Fixture::new();
-    let mut client = fixture.client();
-    client.tag("CREATE SEQUENCE s");
+    fixture.client().tag("CREATE SEQUENCE s");
+    let given = Mutex::new(HashSet::new());
+    let next = |client: &mut Client| {
+        let next: i64 = client.lines("SELECT nextval('s')")[0].parse().unwrap();
+        assert!(given.lock().insert(next), "{next} is given twice");
+        next
+    };
+    let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let (sender, set) = std::sync::mpsc::channel();
-        let fixture = &fixture;
-        scope.spawn(move || {
+        scope.spawn(|| {
             let mut client = fixture.client();
-            for round in 1..200_i64 {
-                let number = round * 100_000;
+            for number in (1..200).map(|round| round * 100_000) {
                 client.lines(&format!("SELECT setval('s', {number})"));
-                let next: i64 = client.lines("SELECT nextval('s')")[0].parse().unwrap();
+                let next = next(&mut client);
                 assert!(next > number, "{next} follows {number}");
             }
-            drop(sender);
+            is_over.store(true, Ordering::Relaxed);
         });
-        scope.spawn(move || {
+        scope.spawn(|| {
             let mut client = fixture.client();
-            let mut before = 0;
-            while let Err(std::sync::mpsc::TryRecvError::Empty) = set.try_recv() as Result<(), _> {
-                for _ in 0..40 {
-                    let next: i64 = client.lines("SELECT nextval('s')")[0].parse().unwrap();
-                    assert!(next > before, "{next} follows {before}");
-                    before = next;
-                }
+            while !is_over.load(Ordering::Relaxed) {
+                next(&mut client);
             }
         });
     });
