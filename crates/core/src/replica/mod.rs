@@ -26,7 +26,7 @@
 //!   what `storage/record.rs` asks of a replica (R3).
 //! - G3. A group keeps the tables in memory that it has used, until its locks are released: a table may be dropped before
 //!   (R1). Rows of a dropped table are not installed, here or on any other node: its number is never used again.
-//! - G4. A record is taken out of the index only while its lock is held by [`REMOVER`], which is no group. A group that has
+//! - G4. A record is taken out of the index only while its lock is held by `REMOVER` (`row_lock.rs`), which is no group. A group that has
 //!   locked a record compares its incarnation after that, and looks the key up again if it has ended.
 //!
 //! Paper: raft-pwal §3.2, §3.3
