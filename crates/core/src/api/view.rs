@@ -336,25 +336,8 @@ impl View {
             let scanned = unloaded.scan(&self.open, range, visit);
             return scanned.map_err(|error| self.or_closed(error));
         }
-        let mut value = Vec::new();
-        let mut outcome = Ok(());
-        let scanned = raw_table.scan(range, |step| {
-            let Step::Entry(key, record) = step else {
-                return ControlFlow::Continue(());
-            };
-            let step = match self.open.copy(record, &mut value) {
-                Ok(Some(_)) => visit(key, &value),
-                Ok(None) => Ok(ControlFlow::Continue(())),
-                Err(error) => Err(error),
-            };
-            step.unwrap_or_else(|error| {
-                outcome = Err(error);
-                ControlFlow::Break(())
-            })
-        });
-        scanned.map_err(|error| Error::from_index(&error, &raw_table.name()))?;
-        outcome?;
-        self.open.check()
+        self.open
+            .scan(raw_table, range, |key, _, value, _| visit(key, value))
     }
 
     /// The first key in a range, in its direction: one that the table has, or has had lately, so that the view may find no row

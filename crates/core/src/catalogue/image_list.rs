@@ -102,6 +102,16 @@ pub struct ListedRun {
 }
 
 impl ImageList {
+    /// The bytes of its keys and values.
+    pub(crate) fn row_bytes(&self) -> u64 {
+        self.runs().map(|run| run.bytes).sum()
+    }
+
+    /// The bytes of its files.
+    pub(crate) fn file_bytes(&self) -> u64 {
+        self.runs().map(|run| run.segment.len_bytes()).sum()
+    }
+
     /// Reads the list that the manifest of a database names.
     ///
     /// # Errors

@@ -32,6 +32,15 @@ pub struct LoadedTables {
     pub next_file: FileNumber,
 }
 
+impl LoadedTables {
+    /// Takes the number of the next file; `None` if they are used up.
+    pub(crate) fn take_number(&mut self) -> Option<FileNumber> {
+        let taken = self.next_file;
+        self.next_file = FileNumber(taken.0.checked_add(1)?);
+        Some(taken)
+    }
+}
+
 impl Default for LoadedTables {
     fn default() -> Self {
         Self {

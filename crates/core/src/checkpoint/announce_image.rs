@@ -58,7 +58,15 @@ pub(crate) fn announce_image(
     Ok(new)
 }
 
+/// An image was not written; [`Error::Closed`] if that was interrupted.
+pub(crate) fn not_written(error: ImageError) -> Error {
+    match error {
+        ImageError::Interrupted => Error::Closed,
+        error => checkpoint_failed(error),
+    }
+}
+
 /// An image was not written, or could not be installed.
-pub(crate) fn checkpoint_failed(error: ImageError) -> Error {
+fn checkpoint_failed(error: ImageError) -> Error {
     Error::CheckpointFailed(Arc::new(error))
 }

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use namiki_index::{Direction, ScanRange};
+use namiki_index::ScanRange;
 use namiki_platform::Stamp;
 
 use crate::commit::view_opening::OpenView;
@@ -86,11 +86,7 @@ impl RowsOfView<'_> {
         (start, end): KeyBounds<'_>,
         visit: impl FnMut(Step<'_>) -> ControlFlow<()>,
     ) -> Result<(), Error> {
-        let range = ScanRange {
-            start,
-            end,
-            direction: Direction::Forward,
-        };
+        let range = ScanRange::forward(start, end);
         let scanned = self.raw_table.scan(range, visit);
         scanned.map_err(|error| Error::from_index(&error, &self.raw_table.name()))
     }
@@ -98,25 +94,12 @@ impl RowsOfView<'_> {
 
 impl RowsAtStamp for RowsOfView<'_> {
     fn visit(&mut self, bounds: KeyBounds<'_>, visit: &mut VisitRow<'_>) -> Result<(), Error> {
-        let mut value = Vec::new();
-        let mut outcome = Ok(());
-        self.scan(bounds, |step| {
-            let Step::Entry(key, record) = step else {
-                return ControlFlow::Continue(());
-            };
-            match self.view.copy(record, &mut value) {
-                Ok(Some(stamp)) => {
-                    self.view.forget_written(record);
-                    visit(key, &value, stamp)
-                }
-                Ok(None) => ControlFlow::Continue(()),
-                Err(error) => {
-                    outcome = Err(error);
-                    ControlFlow::Break(())
-                }
-            }
-        })?;
-        outcome
+        let visit_row = |key: &[u8], record, value: &[u8], stamp| {
+            self.view.forget_written(record);
+            Ok(visit(key, value, stamp))
+        };
+        let range = ScanRange::forward(bounds.0, bounds.1);
+        self.view.scan(&self.raw_table, range, visit_row)
     }
 
     fn changed_since(&mut self, bounds: KeyBounds<'_>, since: Stamp) -> Result<bool, Error> {

@@ -9,13 +9,12 @@ use std::time::{Duration, Instant};
 use namiki_log::{Log, RecyclePoint, RegionUse, remove_generations};
 use parking_lot::{Mutex, MutexGuard};
 
-use super::announce_image::{announce_image, checkpoint_failed};
+use super::announce_image::{announce_image, not_written};
 use super::checkpoint_room::CheckpointRoom;
 use super::rows_of_view::TableRows;
 use super::settings_and_reports::{CheckpointReport, CheckpointSettings, CheckpointStats};
 use crate::backup::followed_backup::{BeforeRecycling, FollowSettings, FollowedBackup};
 use crate::backup::live_backup::BackupUnderWay;
-use crate::catalogue::image_files::FileNumber;
 use crate::catalogue::image_list::{ImageList, ListedRun};
 use crate::checkpoint::horizon_stats::HorizonSamples;
 use crate::commit::engine::GroupLocks;
@@ -25,7 +24,6 @@ use crate::commit::view_opening::OpenView;
 use crate::concurrency::cc::NoFaults;
 use crate::error::Error;
 use crate::events;
-use crate::image::image_error::ImageError;
 use crate::image::write::image_writer::{
     ImageBefore, ImageMoment, ImageOptions, ImageProgress, ImageTarget, PresentImage, write_image,
 };
@@ -121,8 +119,8 @@ impl Work {
             log,
             settings,
             followed: follow.map(FollowedBackup::new),
-            image_bytes: AtomicU64::new(image.as_ref().map_or(0, |it| row_bytes(&it.list))),
-            image_file_bytes: AtomicU64::new(image.as_ref().map_or(0, |it| file_bytes(&it.list))),
+            image_bytes: AtomicU64::new(image.as_ref().map_or(0, |it| it.list.row_bytes())),
+            image_file_bytes: AtomicU64::new(image.as_ref().map_or(0, |it| it.list.file_bytes())),
             image: Mutex::new(image),
             backup_under_way: Mutex::default(),
             makes_room: AtomicBool::new(false),
@@ -177,9 +175,9 @@ impl Work {
     ) -> Result<(), E> {
         let mut image = self.image.lock();
         let list = body(image.as_ref().map(|image| &image.list))?;
-        self.image_bytes.store(row_bytes(&list), Ordering::Relaxed);
+        self.image_bytes.store(list.row_bytes(), Ordering::Relaxed);
         self.image_file_bytes
-            .store(file_bytes(&list), Ordering::Relaxed);
+            .store(list.file_bytes(), Ordering::Relaxed);
         let shrunk_files = image.take().map(|image| image.shrunk_files);
         *image = Some(PresentImage {
             list,
@@ -375,9 +373,9 @@ impl Work {
         let is_new = |run: &&ListedRun| !files_before.contains(&run.segment.file);
         let new_runs = list.runs().filter(is_new);
         let file_bytes = new_runs.map(|run| run.segment.len_bytes()).sum();
-        self.image_bytes.store(row_bytes(&list), Ordering::Relaxed);
+        self.image_bytes.store(list.row_bytes(), Ordering::Relaxed);
         self.image_file_bytes
-            .store(self::file_bytes(&list), Ordering::Relaxed);
+            .store(list.file_bytes(), Ordering::Relaxed);
         self.frame_bytes_then.store(frame_bytes, Ordering::Relaxed);
         self.log_bytes_before.store(0, Ordering::Relaxed);
         self.generations_before.store(0, Ordering::Relaxed);
@@ -422,7 +420,10 @@ impl Work {
             disk,
             dir: &self.parts.dir,
             identity,
-            take_number: &|| self.take_number(),
+            take_number: &|| {
+                let loaded_tables = &mut self.parts.catalogue.lock().manifest.loaded_tables;
+                loaded_tables.take_number()
+            },
         };
         let moment = ImageMoment {
             stamp: view.stamp,
@@ -450,18 +451,7 @@ impl Work {
                 }
             },
         };
-        let written = write_image(&target, moment, before, tables, options);
-        written.map_err(|error| match error {
-            ImageError::Interrupted => Error::Closed,
-            error => checkpoint_failed(error),
-        })
-    }
-
-    fn take_number(&self) -> Option<FileNumber> {
-        let next = &mut self.parts.catalogue.lock().manifest.loaded_tables.next_file;
-        let taken = *next;
-        *next = FileNumber(taken.0.checked_add(1)?);
-        Some(taken)
+        write_image(&target, moment, before, tables, options).map_err(not_written)
     }
 
     /// Installs the image, and frees the log that it makes superfluous. Returns its list, and how
@@ -494,7 +484,7 @@ impl Work {
         let reuse_bytes = if is_last {
             0
         } else {
-            (self.room).reusable_bytes(file_bytes(&list), self.log_bytes_max())
+            (self.room).reusable_bytes(list.file_bytes(), self.log_bytes_max())
         };
         let recycled = self.log.recycle(&start, oldest, reuse_bytes);
         let recycled = recycled.map_err(Error::LogFailed)?;
@@ -519,13 +509,4 @@ impl Work {
             ..told.stats.clone()
         }
     }
-}
-
-/// The bytes of an image's keys and values, and of its files.
-fn row_bytes(list: &ImageList) -> u64 {
-    list.runs().map(|run| run.bytes).sum()
-}
-
-fn file_bytes(list: &ImageList) -> u64 {
-    list.runs().map(|run| run.segment.len_bytes()).sum()
 }

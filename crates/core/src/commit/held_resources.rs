@@ -121,7 +121,7 @@ impl TxnResources {
     #[cold]
     fn leave_new_records(&mut self) {
         let (engine, new_records) = (&*self.engine, &mut self.held.new_records);
-        let left = new_records.left(|_| false);
+        let left = new_records.left(0, |_| false);
         engine.removed_keys.note(engine.epochs.current(), left);
         new_records.clear();
         // Otherwise other transactions would meet conflicts, leave new records, and so on.
@@ -138,7 +138,7 @@ impl TxnResources {
         let (engine, new_records) = (&*self.engine, &mut self.held.new_records);
         let has_version = |record| access_set.writes_sorted(record).is_some();
         let deleted = access_set.deleted(stamp);
-        let left = new_records.left(has_version);
+        let left = new_records.left(0, has_version);
         let noted = (engine.removed_keys).note(engine.epochs.current(), deleted.chain(left));
         new_records.clear();
         if engine.removed_keys.waiting(Taken::Deleted) >= REMOVED_BATCH {

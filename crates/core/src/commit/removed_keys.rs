@@ -216,16 +216,6 @@ impl NewRecords {
         self.records.last().map(|(_, record, _)| *record)
     }
 
-    /// Those after the first `from` ones that were left without a version, as [`RemovedKeys::note`] wants them.
-    pub(crate) fn left_after(
-        &self,
-        from: usize,
-    ) -> impl Iterator<Item = (TableId, RecordRef, Stamp, &[u8])> {
-        let left = self.records[from..].iter();
-        let left = left.filter(|(_, record, _)| record.has_version(Stamp(0)));
-        left.map(|(table, record, key)| (*table, *record, Stamp(0), &self.keys[key.clone()]))
-    }
-
     /// Keeps the first `kept` ones.
     pub(crate) fn truncate(&mut self, kept: usize) {
         self.records.truncate(kept);
@@ -233,12 +223,14 @@ impl NewRecords {
         self.keys.truncate(end);
     }
 
-    /// Those that were left without a version, as [`RemovedKeys::note`] wants them.
+    /// Those after the first `from` ones that were left without a version, as [`RemovedKeys::note`] wants them.
     pub(crate) fn left(
         &self,
+        from: usize,
         has_version: impl Fn(RecordRef) -> bool,
     ) -> impl Iterator<Item = (TableId, RecordRef, Stamp, &[u8])> {
-        let left = (self.records.iter()).filter(move |(_, record, _)| !has_version(*record));
+        let left = self.records[from..].iter();
+        let left = left.filter(move |(_, record, _)| !has_version(*record));
         left.map(|(table, record, key)| (*table, *record, Stamp(0), &self.keys[key.clone()]))
     }
 

@@ -1,7 +1,9 @@
 //! The opening of a view: how its stamp is determined, and when it may be used.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use namiki_index::ScanRange;
 use namiki_log::EpochSource;
 use namiki_platform::{Epoch, Stamp};
 
@@ -13,7 +15,7 @@ use crate::concurrency::cc::Checks;
 use crate::error::Error;
 use crate::protocol_spec::LockRelease;
 use crate::storage::record::RecordRef;
-use crate::table::raw_table::TableId;
+use crate::table::raw_table::{RawTable, Step, TableId};
 
 /// A view that is open: it ends when this is dropped.
 pub(crate) struct OpenView {
@@ -97,6 +99,39 @@ impl OpenView {
         let found = read.map_err(|_| self.expired())?;
         self.check()?;
         Ok(found)
+    }
+
+    /// Visits the rows of a table in memory that it sees in a range, in order: key, record, value, and the stamp of its
+    /// version.
+    ///
+    /// # Errors
+    /// As [`OpenView::check`]; errors that name a bad bound; what `visit` returns.
+    pub(crate) fn scan(
+        &self,
+        raw_table: &RawTable,
+        range: ScanRange<'_>,
+        mut visit: impl FnMut(&[u8], RecordRef, &[u8], Stamp) -> Result<ControlFlow<()>, Error>,
+    ) -> Result<(), Error> {
+        let mut value = Vec::new();
+        let mut outcome = Ok(());
+        let scanned = raw_table.scan(range, |step| {
+            let Step::Entry(key, record) = step else {
+                return ControlFlow::Continue(());
+            };
+            let step = match self.copy(record, &mut value) {
+                Ok(Some(stamp)) => visit(key, record, &value, stamp),
+                Ok(None) => Ok(ControlFlow::Continue(())),
+                Err(error) => Err(error),
+            };
+            step.unwrap_or_else(|error| {
+                outcome = Err(error);
+                ControlFlow::Break(())
+            })
+        });
+        scanned.map_err(|error| Error::from_index(&error, &raw_table.name()))?;
+        outcome?;
+        // Once it has ended, keys that it sees may have left the index.
+        self.check()
     }
 
     /// Whether it can still be read. Checked after an index look-up: once it has ended, keys that

@@ -43,6 +43,9 @@ pub(super) struct Applier {
     pub(super) seen_views: SeenViews,
 }
 
+/// Table, key, new value, and the key's record.
+pub(super) type ChangedRow<'r> = (TableId, &'r [u8], Option<&'r [u8]>, RecordRef);
+
 /// The numbers of rows in a group's changes.
 struct Counted {
     rows: usize,
@@ -110,35 +113,60 @@ impl Replica {
         records: &[RecordRef],
         installed: impl Fn(RecordRef),
     ) {
-        let engine = self.engine();
-        let (tables, seen) = (&applier.tables, &mut applier.seen_views);
         for record in records.iter().take(PREFETCHED) {
             record.prefetch_value(size_of::<u64>());
         }
+        let (tables, seen) = (&applier.tables, &mut applier.seen_views);
         let rows = || rows_with_records(tables, changes, records);
         let mut through = self.installed().write();
-        let overwritten = rows().map(|(table, key, _, record)| Overwritten { record, table, key });
-        // The applier is the one committer.
-        let committer = (0, Epoch(stamp.0));
-        (engine.views).keep_overwritten(&engine.epochs, committer, overwritten, seen);
         let mut ahead = records.iter().skip(PREFETCHED);
-        let mut deleted = false;
-        for (_, _, value, record) in rows() {
+        let deleted = self.install_rows(seen, stamp, rows, |record| {
             if let Some(ahead) = ahead.next() {
                 ahead.prefetch_value(size_of::<u64>());
             }
+            installed(record);
+        });
+        *through = stamp;
+        drop(through);
+        if deleted {
+            self.note_deleted(stamp, rows());
+        }
+        self.engine().views.enforce_limit(&self.engine().epochs);
+    }
+
+    /// Installs versions of this stamp in records, and keeps for views what they overwrite. The caller has
+    /// [`Replica::installed`] locked for writing. Returns whether keys are deleted, which it
+    /// [notes](Self::note_deleted) then.
+    pub(super) fn install_rows<'r, I: Iterator<Item = ChangedRow<'r>>>(
+        &self,
+        seen_views: &mut SeenViews,
+        stamp: Stamp,
+        rows: impl Fn() -> I,
+        mut installed: impl FnMut(RecordRef),
+    ) -> bool {
+        let engine = self.engine();
+        let overwritten = rows().map(|(table, key, _, record)| Overwritten { record, table, key });
+        // The applier is the one committer.
+        let committer = (0, Epoch(stamp.0));
+        (engine.views).keep_overwritten(&engine.epochs, committer, overwritten, seen_views);
+        let mut deleted = false;
+        for (_, _, value, record) in rows() {
             record.install_newer(value, stamp);
             deleted |= value.is_none();
             installed(record);
         }
-        *through = stamp;
-        drop(through);
-        if deleted {
-            let deleted = rows().filter(|(_, _, value, _)| value.is_none());
-            let deleted = deleted.map(|(table, key, _, record)| (table, record, stamp, key));
-            engine.removed_keys.note(Epoch(stamp.0), deleted);
-        }
-        engine.views.enforce_limit(&engine.epochs);
+        deleted
+    }
+
+    /// Those of these rows that have no value may leave the index.
+    pub(super) fn note_deleted<'r>(
+        &self,
+        stamp: Stamp,
+        rows: impl Iterator<Item = ChangedRow<'r>>,
+    ) {
+        let deleted = rows.filter(|(_, _, value, _)| value.is_none());
+        let deleted = deleted.map(|(table, key, _, record)| (table, record, stamp, key));
+        self.engine().removed_keys.note(Epoch(stamp.0), deleted);
     }
 }
 
@@ -222,12 +250,12 @@ impl Applier {
     }
 }
 
-/// The rows of the tables that are there, in the order of the changes: table, key, value, record.
+/// The rows of the tables that are there, in the order of the changes.
 fn rows_with_records<'c>(
     tables: &BTreeMap<TableId, Arc<RawTable>>,
     changes: &'c [u8],
     records: &[RecordRef],
-) -> impl Iterator<Item = (TableId, &'c [u8], Option<&'c [u8]>, RecordRef)> {
+) -> impl Iterator<Item = ChangedRow<'c>> {
     // They were checked.
     let runs = Runs::new(changes).map_while(Result::ok);
     let runs = runs.filter(|run| tables.contains_key(&run.shape.table));
@@ -262,18 +290,18 @@ fn resolve(
         for (key, lookup) in keys.iter().zip(&*lookups) {
             let record = match RawTable::found(*lookup) {
                 Ok(record) => record,
-                Err(_) => find_or_create(raw_table, key)?,
+                Err(_) => create(raw_table, key)?,
             };
             records.push(record);
         }
     }
 }
 
-/// The record of a key: a new one is absent and not locked when this returns.
-pub(super) fn find_or_create(raw_table: &RawTable, key: &[u8]) -> Result<RecordRef, IndexError> {
+/// A record for a key that was not there a moment ago: absent, and not locked when this returns.
+pub(super) fn create(raw_table: &RawTable, key: &[u8]) -> Result<RecordRef, IndexError> {
     // It enters the index locked, as those that groups make do: the arena may take back what another thread was faster with.
     let locked = LockedWord::unused(row_lock::locked(REMOVER, 0));
-    Ok(match raw_table.find_or_create_record(key, locked)? {
+    Ok(match raw_table.create_record(key, locked)? {
         Resolved::Found(record) => record,
         Resolved::New { record, .. } => {
             row_lock::unlock(record);

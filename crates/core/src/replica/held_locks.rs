@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use namiki_platform::Epoch;
+use namiki_platform::{Epoch, Stamp};
 use smallvec::SmallVec;
 
 use super::Replica;
@@ -70,7 +70,8 @@ impl HeldLocks {
     /// The keys of new records that are not locked any more, and have no version, may leave the index.
     fn note_left(&self, from: usize) {
         let removed_keys = &self.replica.engine().removed_keys;
-        removed_keys.note(Epoch(0), self.new.left_after(from));
+        let has_version = |record: RecordRef| !record.has_version(Stamp(0));
+        removed_keys.note(Epoch(0), self.new.left(from, has_version));
     }
 }
 

@@ -11,12 +11,10 @@ use std::sync::Arc;
 
 use namiki_platform::{Epoch, Generation, Stamp};
 
-use super::apply::find_or_create;
+use super::apply::{ChangedRow, create};
 use super::{RESERVED, Replica, ReplicaView};
-use crate::catalogue::image_files::FileNumber;
-use crate::checkpoint::announce_image::{announce_image, checkpoint_failed};
+use crate::checkpoint::announce_image::{announce_image, not_written};
 use crate::checkpoint::rows_of_view::TableRows;
-use crate::commit::views::Overwritten;
 use crate::error::Error;
 use crate::events;
 use crate::image::image_error::ImageError;
@@ -80,16 +78,13 @@ impl Replica {
                 ControlFlow::Break(())
             }
         });
-        let new = written.map_err(|error| match error {
-            ImageError::Interrupted => Error::Closed,
-            error => checkpoint_failed(error),
-        })?;
+        let new = written.map_err(not_written)?;
         let new = self.announce(new, &view)?;
         let stamp = view.stamp();
         drop(view);
         shared.loader.open_files_in_use();
         let list = new.remove_superseded();
-        let file_bytes = list.runs().map(|run| run.segment.len_bytes()).sum();
+        let file_bytes = list.file_bytes();
         *present = Some(PresentImage {
             list,
             shrunk_files: BTreeSet::new(),
@@ -119,10 +114,8 @@ impl Replica {
             dir: &shared.dir,
             identity,
             take_number: &|| {
-                let next = &mut shared.catalogue.lock().manifest.loaded_tables.next_file;
-                let taken = *next;
-                *next = FileNumber(taken.0.checked_add(1)?);
-                Some(taken)
+                let loaded_tables = &mut shared.catalogue.lock().manifest.loaded_tables;
+                loaded_tables.take_number()
             },
         };
         let moment = ImageMoment {
@@ -170,26 +163,24 @@ impl Replica {
     /// before it opens a view for an image. A view of the same stamp that is open already may see them or not.
     pub fn put_reserved<'r>(&self, rows: impl IntoIterator<Item = (&'r [u8], Option<&'r [u8]>)>) {
         let applier = &mut *self.applier.lock();
-        let engine = self.engine();
         let Some(raw_table) = applier.tables.get(&RESERVED) else {
             unreachable!("the opening has made it");
         };
+        let record_of = |key| match raw_table.find(key)? {
+            Ok(record) => Ok(record),
+            Err(_) => create(raw_table, key),
+        };
+        let with_record = |(key, value)| match record_of(key) {
+            Ok(record) => (RESERVED, key, value, record),
+            Err(error) => unreachable!("the cluster's keys fit: {error}"),
+        };
+        let rows: Vec<ChangedRow<'_>> = rows.into_iter().map(with_record).collect();
         let through = self.installed().write();
-        debug_assert!(through.0 > 0, "a version has the stamp of a group");
-        for (key, value) in rows {
-            let record = match find_or_create(raw_table, key) {
-                Ok(record) => record,
-                Err(error) => unreachable!("the cluster's keys fit: {error}"),
-            };
-            let (table, epoch) = (RESERVED, Epoch(through.0));
-            let overwritten = std::iter::once(Overwritten { record, table, key });
-            let seen = &mut applier.seen_views;
-            (engine.views).keep_overwritten(&engine.epochs, (0, epoch), overwritten, seen);
-            record.install_newer(value, *through);
-            if value.is_none() {
-                let removed = std::iter::once((RESERVED, record, *through, key));
-                engine.removed_keys.note(epoch, removed);
-            }
+        let stamp = *through;
+        debug_assert!(stamp > Stamp(0), "a version has the stamp of a group");
+        let rows = || rows.iter().copied();
+        if self.install_rows(&mut applier.seen_views, stamp, rows, |_| {}) {
+            self.note_deleted(stamp, rows());
         }
     }
 }

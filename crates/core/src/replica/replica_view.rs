@@ -5,7 +5,7 @@ use std::fmt;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
-use namiki_index::{Direction, ScanRange};
+use namiki_index::ScanRange;
 use namiki_platform::Stamp;
 
 use super::RESERVED;
@@ -16,7 +16,7 @@ use crate::commit::view_opening::OpenView;
 use crate::concurrency::cc::NoFaults;
 use crate::error::Error;
 use crate::image::write::rows_at_stamp::KeyBounds;
-use crate::table::raw_table::{RawTable, Step, TableId, TableInfo};
+use crate::table::raw_table::{RawTable, TableId, TableInfo};
 
 /// The rows of a hash between two checks whether to go on.
 const ROWS_PER_CHECK: u64 = 1024;
@@ -127,35 +127,15 @@ impl ReplicaView {
     fn scan_any(
         &self,
         table: TableId,
-        (start, end): KeyBounds<'_>,
+        bounds: KeyBounds<'_>,
         mut visit: impl FnMut(&[u8], &[u8], Stamp) -> ControlFlow<()>,
     ) -> Result<(), Error> {
         let raw_table = self.raw_tables.get(&table);
         let raw_table = raw_table.ok_or_else(|| no_such_table(table))?;
         raw_table.load_state.wait()?;
-        let (mut value, mut outcome) = (Vec::new(), Ok(()));
-        let range = ScanRange {
-            start,
-            end,
-            direction: Direction::Forward,
-        };
-        let scanned = raw_table.scan(range, |step| {
-            let Step::Entry(key, record) = step else {
-                return ControlFlow::Continue(());
-            };
-            match self.view.open.copy(record, &mut value) {
-                Ok(Some(stamp)) => visit(key, &value, stamp),
-                Ok(None) => ControlFlow::Continue(()),
-                Err(error) => {
-                    outcome = Err(error);
-                    ControlFlow::Break(())
-                }
-            }
-        });
-        scanned.map_err(|error| Error::from_index(&error, &raw_table.name()))?;
-        outcome?;
-        // Once it has expired, keys that it sees may have left the index.
-        self.view.open.check()
+        let visit_row = |key: &[u8], _, value: &[u8], stamp| Ok(visit(key, value, stamp));
+        let range = ScanRange::forward(bounds.0, bounds.1);
+        self.view.open.scan(raw_table, range, visit_row)
     }
 
     /// A hash of all tables and of every key with its value and the stamp of the group that wrote it. Replicas that have

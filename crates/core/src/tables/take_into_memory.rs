@@ -18,7 +18,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::api::database::Shared;
-use crate::catalogue::image_files::FileNumber;
 use crate::catalogue::image_list::ImageList;
 use crate::catalogue::loaded_tables::LoadedTable;
 use crate::catalogue::manifest::Manifest;
@@ -134,10 +133,8 @@ impl Shared {
     ) -> Result<Arc<RawTable>, Error> {
         let files = self.image_files(&self.catalogue.lock().manifest);
         let take_number = || {
-            let next = &mut self.catalogue.lock().manifest.loaded_tables.next_file;
-            let taken = *next;
-            *next = FileNumber(taken.0.checked_add(1)?);
-            Some(taken)
+            let loaded_tables = &mut self.catalogue.lock().manifest.loaded_tables;
+            loaded_tables.take_number()
         };
         let target = ImageTarget {
             disk: &self.disk,
@@ -230,11 +227,9 @@ impl Shared {
         (raw_table.id, info.id) = (id, id);
         // A view that is open sees the rows: they were there when it was opened, if the segment was.
         raw_table.made_by = self.in_segments.made_by(table);
-        let list_file = catalogue.manifest.loaded_tables.next_file;
-        let next_file = list_file.0.checked_add(1);
-        catalogue.manifest.loaded_tables.next_file = FileNumber(
-            next_file.ok_or_else(|| self.not_written(table, ImageError::NumbersUsedUp))?,
-        );
+        let list_file = catalogue.manifest.loaded_tables.take_number();
+        let list_file =
+            list_file.ok_or_else(|| self.not_written(table, ImageError::NumbersUsedUp))?;
         let target = ImageTarget {
             disk: &self.disk,
             dir: &self.dir,

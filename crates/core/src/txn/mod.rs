@@ -119,8 +119,8 @@ impl Transaction {
         Ok(Self::new(Arc::clone(engine), worker, slot))
     }
 
-    /// The transaction, which has just begun, is held by a caller who would have to repeat it after a
-    /// conflict: until its end, no deleted keys are removed in the background.
+    /// Holds the transaction, which has just begun: its caller would have to repeat it after a conflict. Until its end, no
+    /// deleted keys are removed in the background.
     pub(crate) fn hold(&mut self) {
         self.resources.pause_removal();
     }
