@@ -36,6 +36,7 @@ pub use asynchronous::{AsyncClient, AsyncSession};
 pub use blocking::{Client, Session, cut_links, state_hash, status};
 pub use error::ClientError;
 pub use options::ClientOptions;
-pub use requests::{Group, Rows, Scanned};
+pub use protocol::Scanned;
+pub use requests::{Group, Rows};
 pub use security::Security;
 pub use tls_options::TlsOptions;

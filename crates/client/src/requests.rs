@@ -8,7 +8,7 @@ use std::time::Instant;
 use crate::channel::{Answer, Channel, Key};
 use crate::error::ClientError;
 use crate::options::ClientOptions;
-use crate::protocol::{Command, Outcome, Request, SessionId, TableEntry, encoded_request};
+use crate::protocol::{Command, Outcome, Request, Scanned, SessionId, TableEntry, encoded_request};
 
 /// Rows that were read at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,20 +16,6 @@ pub struct Rows {
     /// One value for each key, in the order of the keys; `None` if the row does not exist.
     pub values: Vec<Option<Vec<u8>>>,
     /// LSN of the state that was read: the state after this entry of the log.
-    pub lsn: u64,
-}
-
-/// Rows of a range, which were read at one moment.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Scanned {
-    /// Keys and values, in the order of the keys.
-    pub rows: Vec<(Vec<u8>, Vec<u8>)>,
-    /// The rows that were read: those that are returned, or that were counted.
-    pub count: u64,
-    /// Whether the range may have rows after the last one: another scan continues after its key, at
-    /// a later moment.
-    pub has_more: bool,
-    /// LSN of the state that was read.
     pub lsn: u64,
 }
 
@@ -221,17 +207,7 @@ pub(crate) fn tables_of(channel: &mut Channel, key: Key) -> Result<Vec<TableEntr
 
 pub(crate) fn scanned_of(channel: &mut Channel, key: Key) -> Result<Scanned, ClientError> {
     match answer_of(channel, key)? {
-        Answer::Scanned {
-            rows,
-            count,
-            has_more,
-            lsn,
-        } => Ok(Scanned {
-            rows,
-            count,
-            has_more,
-            lsn,
-        }),
+        Answer::Scanned(scanned) => Ok(scanned),
         _ => Err(unexpected()),
     }
 }

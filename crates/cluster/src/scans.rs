@@ -4,7 +4,7 @@ use std::ops::{Bound, ControlFlow};
 
 use namiki::replica::ReplicaView;
 use namiki::{Error, TableId};
-use namiki_client::protocol::{Response, ScanRange};
+use namiki_client::protocol::{Response, ScanRange, Scanned};
 
 use crate::events::Scan;
 use crate::shared::Shared;
@@ -81,21 +81,24 @@ fn scan_rows(
     let until = range.until.as_deref();
     let until = until.map_or(Bound::Unbounded, Bound::Excluded);
     let rows_max = range.rows_max as usize;
-    let (mut rows, mut bytes, mut count) = (Vec::new(), 0, 0_u64);
-    let (mut has_more, mut is_ended) = (false, false);
+    let mut scanned = Scanned {
+        lsn: view.stamp().0,
+        ..Scanned::default()
+    };
+    let (mut bytes, mut is_ended) = (0, false);
     view.scan(TableId(range.table), (from, until), |key, value, _| {
-        if rows_max > 0 && (rows.len() == rows_max || bytes > READ_BYTES_MAX) {
-            has_more = true;
+        if rows_max > 0 && (scanned.rows.len() == rows_max || bytes > READ_BYTES_MAX) {
+            scanned.has_more = true;
             return ControlFlow::Break(());
         }
-        if count.is_multiple_of(ROWS_PER_CHECK) && !go_on() {
+        if scanned.count.is_multiple_of(ROWS_PER_CHECK) && !go_on() {
             is_ended = true;
             return ControlFlow::Break(());
         }
-        count += 1;
+        scanned.count += 1;
         if rows_max > 0 {
             bytes += key.len() + value.len() + ROW_BYTES;
-            rows.push((key.to_vec(), value.to_vec()));
+            scanned.rows.push((key.to_vec(), value.to_vec()));
         }
         ControlFlow::Continue(())
     })?;
@@ -104,11 +107,5 @@ fn scan_rows(
         let leader = None;
         return Ok(Response::NotLeader { request, leader });
     }
-    Ok(Response::Scanned {
-        request,
-        rows,
-        count,
-        has_more,
-        lsn: view.stamp().0,
-    })
+    Ok(Response::Scanned { request, scanned })
 }

@@ -7,8 +7,8 @@ use super::session::AsyncSession;
 use crate::channel::Key;
 use crate::error::ClientError;
 use crate::options::ClientOptions;
-use crate::protocol::{Request, ScanRange, TableEntry};
-use crate::requests::{self, Rows, Scanned};
+use crate::protocol::{Request, ScanRange, Scanned, TableEntry};
+use crate::requests::{self, Rows};
 
 /// As [`Client`](crate::Client), for tasks of tokio. Dropping a call before it is done may close
 /// the connection, and has no other effect.

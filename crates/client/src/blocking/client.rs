@@ -7,8 +7,8 @@ use super::session::Session;
 use crate::channel::Key;
 use crate::error::ClientError;
 use crate::options::ClientOptions;
-use crate::protocol::{Request, ScanRange, TableEntry};
-use crate::requests::{self, Rows, Scanned};
+use crate::protocol::{Request, ScanRange, Scanned, TableEntry};
+use crate::requests::{self, Rows};
 
 /// A client of a cluster, with one connection to the leader. Every call blocks until it is answered
 /// or times out.

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::protocol::{Outcome, SessionId, SessionLimit, TableEntry};
+use crate::protocol::{Outcome, Scanned, SessionId, SessionLimit, TableEntry};
 
 /// Numbers of reads have this bit, so that they differ from numbers of groups.
 const READ_BIT: u64 = 1 << 63;
@@ -46,12 +46,7 @@ pub(crate) enum Answer {
     Table(u32),
     TableDropped(bool),
     Tables(Vec<TableEntry>),
-    Scanned {
-        rows: Vec<(Vec<u8>, Vec<u8>)>,
-        count: u64,
-        has_more: bool,
-        lsn: u64,
-    },
+    Scanned(Scanned),
     NodeReplaced,
     Outcomes(Vec<Outcome>),
     Rows {

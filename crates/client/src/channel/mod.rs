@@ -272,20 +272,8 @@ impl Channel {
             Response::Tables {
                 request, tables, ..
             } => answer(self, Key::from_number(request), Answer::Tables(tables)),
-            Response::Scanned {
-                request,
-                rows,
-                count,
-                has_more,
-                lsn,
-            } => {
-                let scanned = Answer::Scanned {
-                    rows,
-                    count,
-                    has_more,
-                    lsn,
-                };
-                answer(self, Key::from_number(request), scanned);
+            Response::Scanned { request, scanned } => {
+                answer(self, Key::from_number(request), Answer::Scanned(scanned));
             }
             Response::NodeReplaced { .. } => answer(self, Key::Control, Answer::NodeReplaced),
             Response::SessionsFull { limit, .. } => {

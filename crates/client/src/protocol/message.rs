@@ -278,15 +278,23 @@ pub enum Response {
     Scanned {
         /// Number of the request.
         request: u64,
-        /// Keys and values, in the order of the keys.
-        rows: Vec<(Vec<u8>, Vec<u8>)>,
-        /// The rows that were read: those that are returned, or that were counted.
-        count: u64,
-        /// Whether the range may have rows after the last one.
-        has_more: bool,
-        /// LSN of the state that was read.
-        lsn: u64,
+        /// The rows.
+        scanned: Scanned,
     },
+}
+
+/// Rows of a range, which were read at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Scanned {
+    /// Keys and values, in the order of the keys.
+    pub rows: Vec<(Vec<u8>, Vec<u8>)>,
+    /// The rows that were read: those that are returned, or that were counted.
+    pub count: u64,
+    /// Whether the range may have rows after the last one: another scan continues after its key, at
+    /// a later moment.
+    pub has_more: bool,
+    /// LSN of the state that was read.
+    pub lsn: u64,
 }
 
 /// A limit on sessions.

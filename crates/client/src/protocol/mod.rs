@@ -25,6 +25,6 @@ pub use frame::{
 };
 pub use message::{
     DisconnectReason, HELLO_BYTES_MAX, MAGIC, MESSAGE_BYTES_MAX, MemberStatus, NodeStatus,
-    PROTOCOL_VERSION, REQUEST_BYTES_MAX, Request, Response, Role, ScanRange, SessionId,
+    PROTOCOL_VERSION, REQUEST_BYTES_MAX, Request, Response, Role, ScanRange, Scanned, SessionId,
     SessionLimit, TableEntry,
 };

@@ -64,7 +64,7 @@ impl Site {
 #[derive(Clone, Debug)]
 pub(crate) struct Seen {
     pub(crate) site: Site,
-    /// Its answer, or why there is none.
+    /// Its answer, or the reason for which it has not answered.
     pub(crate) answer: Result<NodeStatus, String>,
     pub(crate) at: Instant,
 }

@@ -182,7 +182,7 @@ impl NodeConfig {
     /// Sets the address for scrapers.
     ///
     /// # Errors
-    /// [`ConfigError::Value`] if it is none.
+    /// [`ConfigError::Value`] if it is not an address.
     pub fn set_metrics_listen(&mut self, address: String) -> Result<(), ConfigError> {
         check_address("metrics_listen", &address)?;
         self.metrics_listen = Some(address);

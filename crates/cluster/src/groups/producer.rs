@@ -335,7 +335,7 @@ impl Producer {
         None
     }
 
-    /// The applier decides whether there is room, in the order of the log. If there is none already,
+    /// The applier decides whether there is room, in the order of the log. If the table is full now,
     /// the request is refused without an entry, so refused ones do not fill the log.
     fn open_session(
         &self,

@@ -26,7 +26,7 @@ const CLOCK_STEP: Duration = Duration::from_secs(10);
 /// the transport.)
 const CERTIFICATE_LEFT: Duration = Duration::from_secs(7 * 86_400);
 
-/// What a condition is about.
+/// The subject of a condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Subject {
     Leader,

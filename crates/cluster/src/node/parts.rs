@@ -294,7 +294,7 @@ impl Inbox for NodeInbox {
             // No node asks for more at once.
             PeerMessage::FetchPayloads { payloads } if payloads.len() <= FETCH_MAX => {
                 let weight = payloads.len() + 1;
-                // What is not answered is requested again.
+                // The other node asks again for those without an answer.
                 (shared.fetches).put_within((from, payloads), weight, FETCHES_MAX);
             }
             PeerMessage::FetchPayloads { .. } => {}

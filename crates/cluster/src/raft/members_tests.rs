@@ -7,37 +7,20 @@ use bytes::Bytes;
 use namiki_client::protocol::Role;
 use raft::eraftpb::{Message, MessageType};
 
-use super::driver::{DurablePayloads, LAG_MAX, RaftDriver, RaftOptions, RestoredRaft};
+use super::driver::{LAG_MAX, RaftDriver, RestoredRaft};
 use super::entry_codec::to_raft;
 use super::events_and_effects::{RaftEffect, RaftEvent, RaftView};
 use super::members::ReplaceRefusal;
 use super::message_codec::encode;
-use crate::entry::{EntryBody, PayloadName, PayloadRef};
+use super::test_options::{ELECTION_TICKS, NoPayloads, options};
+use crate::entry::EntryBody;
 use crate::fault_injection::FaultInjection;
 use crate::membership::{Member, Membership, MembershipChange};
 use crate::network::{NodeId, PeerMessage};
 use crate::storage::RaftRecord;
 
-struct NoPayloads;
-
-impl DurablePayloads for NoPayloads {
-    fn durable(&self, _: PayloadName) -> Option<PayloadRef> {
-        None
-    }
-}
-
-const ELECTION_TICKS: usize = 10;
-
 fn driver(node: NodeId, voters: u64) -> RaftDriver {
-    let options = RaftOptions {
-        node,
-        election_ticks: ELECTION_TICKS,
-        heartbeat_ticks: 2,
-        inflight_max: 64,
-        message_bytes: 1 << 16,
-        seed: 1,
-        planted: FaultInjection::default(),
-    };
+    let options = options(node, FaultInjection::default());
     let restored = RestoredRaft {
         voters: (1..=voters).map(NodeId::first).collect(),
         ..RestoredRaft::default()

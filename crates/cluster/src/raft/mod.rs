@@ -28,6 +28,8 @@ mod members_tests;
 mod message_codec;
 mod persistence;
 #[cfg(test)]
+mod test_options;
+#[cfg(test)]
 mod truncation_tests;
 
 pub(crate) use driver::RaftError;

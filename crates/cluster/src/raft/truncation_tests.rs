@@ -4,35 +4,14 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::driver::{DurablePayloads, RaftDriver, RaftOptions, RestoredRaft};
+use super::driver::{RaftDriver, RestoredRaft};
 use super::events_and_effects::{RaftEffect, RaftEvent};
-use crate::entry::{EntryBody, LogEntry, PayloadName, PayloadRef};
+use super::test_options::{ELECTION_TICKS, NoPayloads, options};
+use crate::entry::{EntryBody, LogEntry};
 use crate::fault_injection::{Fault, FaultInjection};
 use crate::membership::{Membership, MembershipChange};
 use crate::network::{NodeId, PeerMessage};
 use crate::storage::LogPosition;
-
-const ELECTION_TICKS: usize = 10;
-
-struct NoPayloads;
-
-impl DurablePayloads for NoPayloads {
-    fn durable(&self, _: PayloadName) -> Option<PayloadRef> {
-        None
-    }
-}
-
-fn options(node: NodeId, planted: FaultInjection) -> RaftOptions {
-    RaftOptions {
-        node,
-        election_ticks: ELECTION_TICKS,
-        heartbeat_ticks: 2,
-        inflight_max: 64,
-        message_bytes: 1 << 16,
-        seed: 1,
-        planted,
-    }
-}
 
 /// The log through entry `last`, behind a snapshot.
 fn restored(snapshot: u64, last: u64) -> RestoredRaft {

@@ -84,12 +84,12 @@ impl<T: HasTerm> LogSuffix<T> {
         all + self.chunks.back().map_or(0, Vec::len) - self.skipped
     }
 
-    /// The index of the last entry, or the position in front if there are none.
+    /// The index of the last entry, or that of the position in front of an empty log.
     pub(crate) fn last(&self) -> u64 {
         self.before.index + self.len() as u64
     }
 
-    /// The position of the last entry, or the one in front if there are none.
+    /// The position of the last entry, or the one in front of an empty log.
     pub(crate) fn last_position(&self) -> LogPosition {
         let last = self.get(self.last()).map(HasTerm::term);
         last.map_or(self.before, |term| LogPosition {

@@ -44,6 +44,11 @@ pub(crate) fn leader_of(cluster: &Cluster) -> (u64, u64) {
     }
 }
 
+/// Asserts that the leader is still the same, in its term.
+fn assert_leads(cluster: &Cluster, leader: (u64, u64)) {
+    assert_eq!(leader_of(cluster), leader, "the leader was deposed");
+}
+
 /// The next response on a raw connection; `None` at its end.
 pub(crate) fn response(link: &mut TcpStream) -> Option<Response> {
     let mut length = [0; 4];
@@ -160,19 +165,11 @@ fn flood_the_leader(
             let before = Instant::now();
             load.wait_for_more();
             longest = longest.max(before.elapsed());
-            assert_eq!(
-                leader_of(&cluster),
-                (leader, term),
-                "the leader was deposed"
-            );
+            assert_leads(&cluster, (leader, term));
         }
         flood.end();
         eprintln!("20 rows of another client took {longest:?} at the longest");
-        assert_eq!(
-            leader_of(&cluster),
-            (leader, term),
-            "the leader was deposed"
-        );
+        assert_leads(&cluster, (leader, term));
     });
 }
 
@@ -271,11 +268,7 @@ fn sessions_without_end_are_refused_and_evict_none() {
         assert!(is_full, "{:?}", refused.err());
         // The load's session goes on.
         load.wait_for_more();
-        assert_eq!(
-            leader_of(&cluster),
-            (leader, term),
-            "the leader was deposed"
-        );
+        assert_leads(&cluster, (leader, term));
     });
 }
 
@@ -306,11 +299,7 @@ fn slow_readers_are_disconnected_and_memory_is_bounded() {
         let ends = slow.into_iter().map(|it| it.join().unwrap());
         eprintln!("the last one was disconnected after {:?}", ends.max());
         load.wait_for_more();
-        assert_eq!(
-            leader_of(&cluster),
-            (leader, term),
-            "the leader was deposed"
-        );
+        assert_leads(&cluster, (leader, term));
     });
 }
 
@@ -351,10 +340,6 @@ fn hashes_and_junk_depose_no_leader() {
         eprintln!("{answered} hashes were computed, {busy} had to wait");
         assert!(answered > 0);
         load.wait_for_more();
-        assert_eq!(
-            leader_of(&cluster),
-            (leader, term),
-            "the leader was deposed"
-        );
+        assert_leads(&cluster, (leader, term));
     });
 }

@@ -190,7 +190,7 @@ fn a_sealed_payload_without_an_entry_stays_in_its_term() {
     it.truncate(it.index);
     assert!(it.files(1).len() <= 2, "{:?}", it.files(1));
 
-    // The leader is dead: nobody proposes it any more.
+    // The leader is dead, so it is never proposed.
     let orphan = it.seal(0);
     it.flush();
     it.term = 2;

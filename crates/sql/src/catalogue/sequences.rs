@@ -219,6 +219,12 @@ impl Sequences {
         is_valid
     }
 
+    fn sequence(&self, tx: &mut namiki::Transaction, id: u32) -> SqlResult<SequenceRow> {
+        let found = self.catalogue.sequence(&mut Reader::Transaction(tx), id)?;
+        let absent = || SqlError::new(sqlstate::UNDEFINED_TABLE, "the sequence does not exist");
+        found.ok_or_else(absent)
+    }
+
     /// A block, and the first number behind it.
     fn reserve(
         &self,
@@ -226,10 +232,7 @@ impl Sequences {
         id: u32,
         numbers: i64,
     ) -> SqlResult<(Reserved, i64)> {
-        let found = self.catalogue.sequence(&mut Reader::Transaction(tx), id)?;
-        let row = found.ok_or_else(|| {
-            SqlError::new(sqlstate::UNDEFINED_TABLE, "the sequence does not exist")
-        })?;
+        let row = self.sequence(tx, id)?;
         let next = self.catalogue.sequence_state(tx, id)?.unwrap_or(row.start);
         let (block, after) = block_of(&row, next, numbers)?;
         self.catalogue.put_sequence_state(tx, id, after)?;
@@ -307,10 +310,7 @@ impl Sequences {
             number,
             is_given,
         } = setting;
-        let found = self.catalogue.sequence(&mut Reader::Transaction(tx), id)?;
-        let row = found.ok_or_else(|| {
-            SqlError::new(sqlstate::UNDEFINED_TABLE, "the sequence does not exist")
-        })?;
+        let row = self.sequence(tx, id)?;
         if !(row.least..=row.greatest).contains(&number) {
             return Err(SqlError::new(
                 sqlstate::NUMERIC_VALUE_OUT_OF_RANGE,
