@@ -22,7 +22,9 @@ use crate::entry::{EntryBody, LogEntry, PayloadRef};
 use crate::events::{ApplierEvent, Scan, WorkerEvent};
 use crate::failure::NodeFailure;
 use crate::fault_injection::Fault;
-use crate::membership::MembershipChange;
+use crate::image::checkpointer::{ImageEvent, ViewForImage};
+use crate::image::rows::{ImageHead, put_rows};
+use crate::membership::{Membership, MembershipChange};
 use crate::metrics::Count;
 use crate::network::ConnectionId;
 use crate::office::{ReadRequest, Wanted};
@@ -31,7 +33,7 @@ use crate::raft::RaftEvent;
 use crate::scans::READ_BYTES_MAX;
 use crate::shared::Shared;
 use crate::status::status;
-use crate::storage::ReadAhead;
+use crate::storage::{LogPosition, ReadAhead, Snapshot};
 
 /// Deleted keys that leave the indexes after an entry, if there are any, beside twice its own.
 const REMOVED_MIN: usize = 1024;
@@ -40,6 +42,12 @@ const REMOVED_MIN: usize = 1024;
 pub(crate) struct Applier {
     shared: Arc<Shared>,
     applied: u64,
+    /// The term of the last entry that was applied.
+    term: u64,
+    /// The members after it.
+    members: Membership,
+    /// The entry of the last image.
+    image_at: u64,
     /// The term in which this node was elected.
     elected: Option<u64>,
     /// Reads that wait for an entry.
@@ -52,10 +60,14 @@ pub(crate) struct Applier {
 }
 
 impl Applier {
-    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+    /// Goes on behind an image.
+    pub(crate) fn new(shared: Arc<Shared>, at: LogPosition, members: Membership) -> Self {
         Self {
             shared,
-            applied: 0,
+            applied: at.index,
+            term: at.term,
+            members,
+            image_at: at.index,
             elected: None,
             reads: VecDeque::new(),
             committed_at: Instant::now(),
@@ -105,8 +117,33 @@ impl Applier {
                     sessions,
                 });
             }
+            ApplierEvent::OpenImageView => self.open_image_view()?,
         }
         self.answer_reads();
+        Ok(())
+    }
+
+    /// Opens the view of an image, with the rows of the cluster's own.
+    fn open_image_view(&mut self) -> Result<(), NodeFailure> {
+        if self.applied == self.image_at {
+            self.shared.images.put(ImageEvent::View(None));
+            return Ok(());
+        }
+        let replica = &self.shared.replica;
+        let commands = self.shared.commands_applied.load(Ordering::Relaxed);
+        let head = ImageHead::new(self.term, self.members.clone(), commands);
+        put_rows(replica, &head, &mut self.shared.sessions.lock());
+        let view = (replica.view_for_image())
+            .map_err(|error| NodeFailure::database("opening a view", error))?;
+        self.image_at = self.applied;
+        let position = LogPosition {
+            index: self.applied,
+            term: self.term,
+        };
+        let members = self.members.encode();
+        let snapshot = Snapshot { position, members };
+        let opened = ViewForImage { view, snapshot };
+        (self.shared.images).put(ImageEvent::View(Some(Box::new(opened))));
         Ok(())
     }
 
@@ -120,16 +157,21 @@ impl Applier {
             EntryBody::Empty => {}
             EntryBody::Group(payload) => self.apply_group(entry.index, payload)?,
             EntryBody::Control(bytes) => self.apply_control(entry.index, bytes)?,
-            // Raft made the change when it handed the entry out: here it has no effect.
-            EntryBody::Membership(bytes) if MembershipChange::decode(bytes).is_some() => {}
-            EntryBody::Membership(_) => return Err(NodeFailure::unknown_entry(entry.index)),
+            EntryBody::Membership(bytes) => {
+                // Raft made the change when it handed the entry out.
+                let change = MembershipChange::decode(bytes)
+                    .ok_or_else(|| NodeFailure::unknown_entry(entry.index))?;
+                if self.members.allows(&change) {
+                    self.members.apply(&change);
+                }
+            }
         }
         if !matches!(entry.body, EntryBody::Group(_)) {
             let passed = self.shared.replica.pass(Stamp(entry.index));
             passed.map_err(|error| NodeFailure::not_applied(entry.index, error))?;
         }
         self.take_out_removed();
-        self.applied = entry.index;
+        (self.applied, self.term) = (entry.index, entry.term);
         self.shared.applied.store(entry.index, Ordering::Release);
         if entry.body == EntryBody::Empty && self.elected == Some(entry.term) {
             self.take_office(entry.term);

@@ -78,15 +78,20 @@ mod tests {
         let first = first.map_or(1, |it| it.parse().expect("a seed is a number"));
         let count = std::env::var("NAMIKI_SIM_SEEDS").ok();
         let count: u64 = count.map_or(100, |it| it.parse().expect("a number of seeds"));
-        let (mut counted, mut replacements) = (0, 0);
+        let (mut counted, mut replacements, mut images, mut installs) = (0, 0, 0, 0);
         for seed in first..first + count {
             let report = run(&SimOptions::of(seed));
             let report = report.unwrap_or_else(|error| panic!("seed {seed}: {error}"));
             counted += u64::from(report.counts());
             replacements += report.replacements;
+            images += report.images;
+            installs += report.installs;
         }
-        eprintln!("{count} seeds, {replacements} nodes replaced");
+        eprintln!(
+            "{count} seeds, {replacements} nodes replaced, {images} images, {installs} installed"
+        );
         assert!(count < 20 || replacements > 0, "no node was replaced");
+        assert!(count < 20 || installs > 0, "no image was installed");
         assert!(
             counted * 2 >= count,
             "{counted} of {count} seeds had enough to do"

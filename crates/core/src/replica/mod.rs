@@ -37,6 +37,7 @@ mod error;
 mod group;
 mod group_pool;
 mod held_locks;
+mod image_copy;
 mod replica_image;
 mod replica_view;
 mod row_lock;
@@ -55,6 +56,7 @@ pub use self::apply::Applied;
 pub use self::error::{LockError, ReplicaError, WriteError};
 pub use self::group::{GroupTransaction, Slot};
 pub use self::held_locks::HeldLocks;
+pub use self::image_copy::{ImageCopy, ImageCopyError, PinnedImage};
 pub use self::replica_image::ImageReport;
 pub use self::replica_view::ReplicaView;
 
