@@ -141,6 +141,7 @@ impl Server {
             buffer_bytes: groups.payload_bytes + BUFFER_SLACK_BYTES,
             prepare: Prepare::Background,
             max_log_bytes: Some(config.log_bytes_max),
+            loads_tables: false,
             ..StoreOptions::default()
         };
         let opened = OpenedNode::open(disk, &config.directory, options)?;

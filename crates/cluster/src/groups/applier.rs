@@ -48,6 +48,8 @@ pub(crate) struct Applier {
     members: Membership,
     /// The entry of the last image.
     image_at: u64,
+    /// Whether the tables are in memory.
+    is_loaded: bool,
     /// The term in which this node was elected.
     elected: Option<u64>,
     /// Reads that wait for an entry.
@@ -68,6 +70,7 @@ impl Applier {
             term: at.term,
             members,
             image_at: at.index,
+            is_loaded: false,
             elected: None,
             reads: VecDeque::new(),
             committed_at: Instant::now(),
@@ -83,6 +86,7 @@ impl Applier {
     pub(crate) fn handle(&mut self, event: ApplierEvent) -> Result<(), NodeFailure> {
         match event {
             ApplierEvent::Committed(entries, at) => {
+                self.load()?;
                 self.committed_at = at;
                 for entry in &entries {
                     self.apply(entry)?;
@@ -144,6 +148,16 @@ impl Applier {
         let snapshot = Snapshot { position, members };
         let opened = ViewForImage { view, snapshot };
         (self.shared.images).put(ImageEvent::View(Some(Box::new(opened))));
+        Ok(())
+    }
+
+    /// Waits until the tables are in memory. Raft votes and acknowledges meanwhile.
+    fn load(&mut self) -> Result<(), NodeFailure> {
+        if !self.is_loaded {
+            (self.shared.replica.wait_until_loaded())
+                .map_err(|error| NodeFailure::database("loading its tables", error))?;
+            self.is_loaded = true;
+        }
         Ok(())
     }
 

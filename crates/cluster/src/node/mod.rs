@@ -275,6 +275,7 @@ impl Node {
 
     fn stop_threads(&mut self) {
         self.shared.close();
+        self.shared.replica.stop_loading();
         for thread in self.threads.drain(..) {
             // A thread that panicked has printed why.
             drop(thread.join());

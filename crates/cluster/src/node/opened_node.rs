@@ -42,7 +42,7 @@ impl OpenedNode {
     pub fn open(disk: Arc<dyn Disk>, dir: &Path, options: StoreOptions) -> Result<Self, OpenError> {
         let of_tables = |error| NodeFailure::database("opening its tables", error);
         let node_dir = NodeDir::lock(disk, dir)?;
-        let replica = node_dir.open_replica().map_err(of_tables)?;
+        let replica = node_dir.open_replica(&options).map_err(of_tables)?;
         let image = read_rows(&replica)
             .map_err(|error| NodeFailure::database("opening its tables", error))?;
         let snapshot = image.as_ref().map(|image| Snapshot {

@@ -56,6 +56,9 @@ pub struct StoreOptions {
     /// The durable image that the node starts from; the default: none. It is not before the last
     /// one with which the log was truncated.
     pub snapshot: Snapshot,
+    /// Whether the node's tables are in memory when an opening returns. Otherwise they come in the background: the node votes
+    /// before it has them.
+    pub loads_tables: bool,
     /// A fault, in simulations.
     pub planted: FaultInjection,
 }
@@ -69,6 +72,7 @@ impl Default for StoreOptions {
             prepare: Prepare::Background,
             max_log_bytes: None,
             snapshot: Snapshot::default(),
+            loads_tables: true,
             planted: FaultInjection::default(),
         }
     }
@@ -202,9 +206,14 @@ impl NodeDir {
     ///
     /// # Errors
     /// See [`OpenError`].
-    pub(crate) fn open_replica(&self) -> Result<Replica, OpenError> {
+    pub(crate) fn open_replica(&self, options: &StoreOptions) -> Result<Replica, OpenError> {
         let builder = Database::builder().disk(Arc::clone(&self.disk));
-        Replica::open(builder, self.manifest.tables.path(&self.dir))
+        let folder = self.manifest.tables.path(&self.dir);
+        if options.loads_tables {
+            Replica::open(builder, folder)
+        } else {
+            Replica::open_unloaded(builder, folder)
+        }
     }
 
     /// Removes the tables in whose place an image was installed.

@@ -72,37 +72,12 @@ impl Replica {
     /// Pins the image that an opening would begin with; `None` if there is none.
     ///
     /// # Errors
-    /// [`OpenError`] for a damaged list and for the disk's own.
+    /// As [`PinnedImage::of_directory`].
     pub fn pin_image(&self) -> Result<Option<PinnedImage>, OpenError> {
         let shared = &self.db.shared;
-        let (disk, dir) = (&*shared.disk, &*shared.dir);
-        let of_device = |path: &Path| {
-            let path = path.to_owned();
-            |source| OpenError::Device { path, source }
-        };
         // While it is locked, no other image takes this one's place.
         let _catalogue = shared.catalogue.lock();
-        let path = Manifest::path(dir);
-        let manifest_bytes = disk.read(&path).map_err(of_device(&path))?;
-        let manifest = Manifest::decode(&manifest_bytes, &path)?;
-        let Some(named) = &manifest.image_list else {
-            return Ok(None);
-        };
-        let path = named.file.path_of_named_list(disk, dir);
-        let list_bytes = disk.read(&path).map_err(of_device(&path))?;
-        let list = ImageList::read(disk, dir, manifest.identity(), named)?;
-        let open = |run: &SegmentFile| {
-            let path = run.file.rows_path(dir);
-            disk.open(&path).map_err(of_device(&path))
-        };
-        let runs = list.runs().map(|run| open(&run.segment));
-        Ok(Some(PinnedImage {
-            id: id_of(&manifest, named),
-            stamp: named.stamp,
-            runs: runs.collect::<Result<_, _>>()?,
-            manifest: manifest_bytes,
-            list: list_bytes,
-        }))
+        PinnedImage::of_directory(&*shared.disk, &shared.dir)
     }
 }
 
@@ -118,6 +93,38 @@ fn id_of(manifest: &Manifest, named: &NamedList) -> u128 {
 }
 
 impl PinnedImage {
+    /// Pins the image in the directory of a replica that is not open; `None` if there is none.
+    ///
+    /// # Errors
+    /// [`OpenError`] for a damaged manifest or list, and for the disk's own.
+    pub fn of_directory(disk: &dyn Disk, dir: &Path) -> Result<Option<Self>, OpenError> {
+        let of_device = |path: &Path| {
+            let path = path.to_owned();
+            |source| OpenError::Device { path, source }
+        };
+        let path = Manifest::path(dir);
+        let manifest_bytes = disk.read(&path).map_err(of_device(&path))?;
+        let manifest = Manifest::decode(&manifest_bytes, &path)?;
+        let Some(named) = &manifest.image_list else {
+            return Ok(None);
+        };
+        let path = named.file.path_of_named_list(disk, dir);
+        let list_bytes = disk.read(&path).map_err(of_device(&path))?;
+        let list = ImageList::read(disk, dir, manifest.identity(), named)?;
+        let open = |run: &SegmentFile| {
+            let path = run.file.rows_path(dir);
+            disk.open(&path).map_err(of_device(&path))
+        };
+        let runs = list.runs().map(|run| open(&run.segment));
+        Ok(Some(Self {
+            id: id_of(&manifest, named),
+            stamp: named.stamp,
+            runs: runs.collect::<Result<_, _>>()?,
+            manifest: manifest_bytes,
+            list: list_bytes,
+        }))
+    }
+
     /// Its identity among the images of all nodes.
     #[must_use]
     pub fn id(&self) -> u128 {
