@@ -247,6 +247,12 @@ impl SessionTable {
         id
     }
 
+    /// Closes all sessions.
+    pub(crate) fn close_all(&mut self) {
+        let all: Vec<SessionId> = self.sessions.keys().copied().collect();
+        all.into_iter().for_each(|id| self.close(id));
+    }
+
     /// Closes a session.
     pub(crate) fn close(&mut self, id: SessionId) {
         let Some(session) = self.sessions.remove(&id) else {

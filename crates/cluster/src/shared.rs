@@ -15,7 +15,7 @@ use crate::fault_injection::FaultInjection;
 use crate::hash_pacing::HashPacing;
 use crate::image::checkpointer::ImageEvent;
 use crate::image::receiver::CopyEvent;
-use crate::image::sender::PinnedForOthers;
+use crate::image::sender::PinnedImages;
 use crate::mailbox::Mailbox;
 use crate::membership::Membership;
 use crate::metrics::{Count, Metrics};
@@ -34,6 +34,35 @@ const UNWRITTEN_BYTES_MAX: u64 = 256 << 20;
 /// Memory of a payload that waits to be written: with its place in a queue that grows by doubling.
 pub(crate) fn unwritten_memory(payload: &Bytes) -> u64 {
     (payload.len() + 2 * size_of::<(PayloadRef, Bytes)>()) as u64
+}
+
+/// Whether the next image of the tables makes room in the log.
+pub(crate) struct RoomByImages {
+    /// The last one did, or is the first.
+    makes_room: AtomicBool,
+    /// The checkpointer has been told that there is none.
+    is_asked: AtomicBool,
+}
+
+impl Default for RoomByImages {
+    fn default() -> Self {
+        Self {
+            makes_room: AtomicBool::new(true),
+            is_asked: AtomicBool::new(false),
+        }
+    }
+}
+
+impl RoomByImages {
+    /// An image has been written, or not.
+    pub(crate) fn note(&self, makes_room: bool) {
+        self.makes_room.store(makes_room, Ordering::Relaxed);
+    }
+
+    /// The checkpointer looks now.
+    pub(crate) fn looked(&self) {
+        self.is_asked.store(false, Ordering::Relaxed);
+    }
 }
 
 /// One for each node of this process.
@@ -64,10 +93,12 @@ pub(crate) struct Shared {
     pub(crate) images: Mailbox<ImageEvent>,
     /// For the receiver of images.
     pub(crate) copies: Mailbox<CopyEvent>,
-    /// The image that other nodes copy.
-    pub(crate) pinned_image: Mutex<PinnedForOthers>,
+    /// Images that are being copied.
+    pub(crate) pinned_images: Mutex<PinnedImages>,
     /// The entry through which the log is truncated.
     pub(crate) truncated: AtomicU64,
+    /// For a log without room.
+    pub(crate) room: RoomByImages,
     pub(crate) scans: Mailbox<Scan>,
     pub(crate) scan_slots: ScanSlots,
 
@@ -204,6 +235,14 @@ impl Shared {
         self.scans.close();
         self.workers.iter().for_each(Mailbox::close);
         self.payload_writers.iter().for_each(Mailbox::close);
+    }
+
+    /// Whether a log without room will have some soon: the checkpointer is told that it lacks.
+    pub(crate) fn will_have_room(&self) -> bool {
+        if !self.room.is_asked.swap(true, Ordering::Relaxed) {
+            self.images.put(ImageEvent::Look);
+        }
+        self.room.makes_room.load(Ordering::Relaxed)
     }
 
     /// The entry through which the log is truncated.

@@ -16,7 +16,7 @@ impl Cluster {
         self.config(node).metrics_listen.unwrap()
     }
 
-    fn page(&self, node: u64) -> Page {
+    pub(crate) fn page(&self, node: u64) -> Page {
         Page::of(&self.metrics_address(node))
     }
 
@@ -24,7 +24,7 @@ impl Cluster {
         request("GET", &self.metrics_address(node), "/healthz")
     }
 
-    fn log(&self, node: u64) -> String {
+    pub(crate) fn log(&self, node: u64) -> String {
         let path = self.0.path().join(format!("node-{node}/log.txt"));
         fs::read_to_string(path).unwrap()
     }
@@ -36,7 +36,7 @@ impl Cluster {
 }
 
 /// Waits until something holds, at most as long as the watchdog.
-fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {
+pub(crate) fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {
     let begin = Instant::now();
     while !holds() {
         assert!(begin.elapsed() < WATCHDOG, "{what}");

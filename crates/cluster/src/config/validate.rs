@@ -11,6 +11,8 @@ use super::{ConfigError, GROUP_SIZE_MAX, Member, NodeConfig};
 use crate::network::NodeId;
 use crate::transport::City;
 
+/// Least room for each stream of the log: some files, while others are truncated.
+const LOG_BYTES_MIN: u64 = 32 << 20;
 /// Largest number of workers of a node.
 const WORKERS_MAX: u16 = 64;
 
@@ -110,8 +112,12 @@ impl NodeConfig {
             let remedy = format!("at least {}", 3 * self.heartbeat.as_millis());
             return Err(wrong("election_timeout_ms", why, remedy));
         }
-        if self.log_bytes_max < 1 << 20 {
-            let why = "a log needs more than a megabyte";
+        let least = (u64::from(self.workers) + 1) * LOG_BYTES_MIN;
+        if self.log_bytes_max < least {
+            let why = format!(
+                "the logs of {} workers and of Raft need {least} bytes",
+                self.workers
+            );
             return Err(wrong("log_bytes_max", why, "bytes, such as 68719476736"));
         }
         for (key, sessions) in [

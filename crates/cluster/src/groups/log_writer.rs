@@ -6,6 +6,7 @@
 //! Paper: raft-pwal §3.1, §3.3
 
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use bytes::Bytes;
 
@@ -14,6 +15,10 @@ use crate::events::RaftWrite;
 use crate::failure::NodeFailure;
 use crate::raft::RaftEvent;
 use crate::shared::{Shared, unwritten_memory};
+use crate::storage::StoreError;
+
+/// Time between two attempts to write to a log without room.
+const ROOM_WAIT: Duration = Duration::from_millis(10);
 
 /// Writes Raft's records.
 ///
@@ -51,20 +56,39 @@ pub(crate) fn write_payloads(
     let failed = |error| NodeFailure::storage("writing payloads", error);
     let mut durable = Vec::new();
     for (payload, bytes) in payloads {
-        shared
-            .store
-            .append_payload(&payload, &bytes)
-            .map_err(failed)?;
+        loop {
+            match shared.store.append_payload(&payload, &bytes) {
+                Ok(()) => break,
+                // An image makes room: of entries that these may belong to, so they have to be durable.
+                Err(StoreError::LogFull { .. })
+                    if shared.will_have_room() && !shared.raft.is_closed() =>
+                {
+                    flush_payloads(shared, worker, std::mem::take(&mut durable))?;
+                    std::thread::sleep(ROOM_WAIT);
+                }
+                Err(error) => return Err(failed(error)),
+            }
+        }
         let written = unwritten_memory(&bytes);
         shared.unwritten_bytes.fetch_sub(written, Ordering::Relaxed);
         durable.push(payload);
     }
-    if durable.is_empty() {
+    flush_payloads(shared, worker, durable)
+}
+
+/// Makes payloads durable that were appended.
+fn flush_payloads(
+    shared: &Shared,
+    worker: u16,
+    appended: Vec<PayloadRef>,
+) -> Result<(), NodeFailure> {
+    if appended.is_empty() {
         return Ok(());
     }
     let flushes = shared.metrics.payload_flushes(worker);
-    let flushed = flushes.time(|| shared.store.flush_payloads(worker));
-    flushed.map_err(failed)?;
-    shared.raft.put(RaftEvent::PayloadsDurable(durable));
+    flushes
+        .time(|| shared.store.flush_payloads(worker))
+        .map_err(|error| NodeFailure::storage("writing payloads", error))?;
+    shared.raft.put(RaftEvent::PayloadsDurable(appended));
     Ok(())
 }

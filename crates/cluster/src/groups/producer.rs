@@ -230,6 +230,9 @@ impl Producer {
             return Some(Response::Busy { request: number });
         }
         if !self.shared.store.has_room() {
+            if self.shared.will_have_room() {
+                return Some(Response::Busy { request: number });
+            }
             return refused(number, LOG_FULL);
         }
         let group = GroupInFlight::new(

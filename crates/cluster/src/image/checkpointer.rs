@@ -1,12 +1,12 @@
 //! The checkpointer: has images written, and truncates the log for them.
 //!
 //! An image is due when the log has grown by [`ImageOptions::log_bytes`] since the last one, or by what that one has, if
-//! that is more, and at the latest by a quarter of the log's limit; or by a number of entries, as those stay in memory. Nodes
+//! that is more, and at the latest by an eighth of the log's limit; or by a number of entries, as those stay in memory. Nodes
 //! take theirs at different times: the leader last.
 //!
-//! The log is then truncated through the image *before*: a node that was away for a moment gets entries, not an image. Only
-//! when three quarters of the limit are used, it is truncated through the new image. The log above an image that is being sent
-//! stays, too.
+//! The log is then truncated through the image *before*: a node that was away for a moment gets entries, not an image. The log
+//! above an image that is being sent stays, too. When room is *short* (half of the limit is used, or the leader would refuse
+//! commands), the log is truncated through the new image, and that is due soon: the limit has to hold however fast the log fills.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -101,7 +101,8 @@ impl Checkpointer {
     pub(crate) fn handle(&mut self, event: ImageEvent) -> Result<(), NodeFailure> {
         match event {
             ImageEvent::Look => {
-                self.shared.pinned_image.lock().look();
+                self.shared.room.looked();
+                self.shared.pinned_images.lock().look();
                 self.pause = self.pause.saturating_sub(1);
                 if !self.is_waiting && self.pause == 0 && self.is_due() {
                     self.is_waiting = true;
@@ -124,11 +125,16 @@ impl Checkpointer {
         self.shared.store.log_bytes() + self.truncated_bytes
     }
 
+    fn is_room_short(&self) -> bool {
+        let store = &self.shared.store;
+        store.log_bytes() > store.log_bytes_max() / 2 || !store.has_room()
+    }
+
     fn is_due(&self) -> bool {
         let shared = &self.shared;
         let limit = shared.store.log_bytes_max();
         let growth = self.options.log_bytes.max(self.image_bytes);
-        let growth = growth.min(limit / 4);
+        let growth = growth.min(limit / 8);
         // In quarters: nodes one after the other, and the leader last.
         let turn = match shared.leads() {
             true => 5,
@@ -136,6 +142,10 @@ impl Checkpointer {
         };
         let later = |all: u64| u128::from(all) * u128::from(turn) / 4;
         let grown = self.log_grown().saturating_sub(self.log_then);
+        let has_more = shared.applied() > self.last.position.index;
+        if has_more && (!shared.store.has_room() || grown >= limit / 64 && self.is_room_short()) {
+            return true;
+        }
         let entries = shared.applied().saturating_sub(self.last.position.index);
         u128::from(grown) >= later(growth) || u128::from(entries) >= later(self.options.entries)
     }
@@ -154,6 +164,7 @@ impl Checkpointer {
             Err(Error::Closed) => return Ok(()),
             Err(error) => {
                 self.shared.metrics.increment(Count::ImagesFailed);
+                self.shared.room.note(false);
                 slog::warn!(self.shared.logger, "cannot write an image of the tables, so the log is not truncated; tries again";
                     "error" => %ErrorSentence(&error));
                 self.pause = PAUSE_LOOKS;
@@ -164,19 +175,24 @@ impl Checkpointer {
         self.shared.metrics.increment(Count::ImagesWritten);
         (self.shared.metrics).add(Count::ImageBytesWritten, report.bytes);
         let before = std::mem::replace(&mut self.last, snapshot);
-        let store = &self.shared.store;
-        let is_full = store.log_bytes() > store.log_bytes_max() / 4 * 3;
-        let sent_through = self.shared.pinned_image.lock().sent_through();
+        let sent_through = self.shared.pinned_images.lock().sent_through();
         let is_unneeded =
             |through: &Snapshot| sent_through.is_none_or(|sent| through.position.index <= sent);
-        let through = if is_full {
+        let through = if self.is_room_short() {
             Some(self.last.clone())
         } else {
             Some(before).filter(is_unneeded)
         };
         slog::info!(self.shared.logger, "wrote an image of the tables"; "through" => self.last.position.index,
             "rows" => report.rows, "bytes" => report.bytes);
-        through.map_or(Ok(()), |through| self.truncate(&through))
+        through.map_or(Ok(()), |through| self.truncate(&through))?;
+        // What is left may be the entries behind the image. Without those, no image makes room.
+        let grown = self.log_grown().saturating_sub(self.log_then);
+        let has_more = grown > self.shared.store.log_bytes_max() / 16;
+        self.shared
+            .room
+            .note(self.shared.store.has_room() || has_more);
+        Ok(())
     }
 
     /// Truncates the log through an image, on the disk and then in memory.

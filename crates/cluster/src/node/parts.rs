@@ -34,7 +34,7 @@ use crate::raft::{
 };
 use crate::scan_slots::ScanSlots;
 use crate::session::SessionTable;
-use crate::shared::Shared;
+use crate::shared::{RoomByImages, Shared};
 use crate::storage::{ReadAhead, StoreError};
 use crate::uncommitted_groups::TaskStore;
 
@@ -107,8 +107,9 @@ impl Parts {
             fetches: Mailbox::default(),
             images: Mailbox::default(),
             copies: Mailbox::default(),
-            pinned_image: Mutex::default(),
+            pinned_images: Mutex::default(),
             truncated: AtomicU64::new(at.index),
+            room: RoomByImages::default(),
             scans: Mailbox::default(),
             scan_slots: ScanSlots::default(),
             view: Mutex::new(RaftView {

@@ -115,9 +115,24 @@ impl NodeStore {
         identity: &NodeIdentity,
         voters: &[NodeId],
     ) -> Result<(), StoreError> {
+        Self::create_with_tables(disk, dir, identity, voters, |_, _| Ok(()))
+    }
+
+    /// The same, with the tables that `fill` makes in a folder. The directory is a node's when they are durable; after an error
+    /// or a crash it is to be removed.
+    ///
+    /// # Errors
+    /// As [`NodeStore::create`]; the error of `fill`.
+    pub(crate) fn create_with_tables<E: From<StoreError>>(
+        disk: Arc<dyn Disk>,
+        dir: &Path,
+        identity: &NodeIdentity,
+        voters: &[NodeId],
+        fill: impl FnOnce(&Arc<dyn Disk>, &Path) -> Result<(), E>,
+    ) -> Result<(), E> {
         if identity.workers == 0 || identity.workers == u16::MAX {
             let why = format!("a node cannot have {} workers", identity.workers);
-            return Err(StoreError::InvalidOptions { why });
+            return Err(StoreError::InvalidOptions { why }.into());
         }
         let dir = &*absolute(dir)?;
         disk.create_dir_all(dir)
@@ -127,7 +142,9 @@ impl NodeStore {
         let lock = lock(&*disk, dir)?;
         let disk = guarded(disk, &lock);
         check_empty(&*disk, dir)?;
-        Manifest::new(identity, voters).write(&*disk, dir)
+        let manifest = Manifest::new(identity, voters);
+        fill(&disk, &manifest.tables.path(dir))?;
+        Ok(manifest.write(&*disk, dir)?)
     }
 
     /// The identity of a directory's node. Changes nothing, and needs no lock.

@@ -1,0 +1,157 @@
+//! Nodes whose logs are truncated: directories stay small, and nodes that lack entries get images.
+
+use std::fs;
+use std::path::Path;
+
+use namiki_client::protocol::{Command, Outcome, Write};
+use namiki_client::{Client, Session, state_hash};
+
+use crate::operate::wait_for;
+use crate::{Cluster, plain};
+
+/// An eighth of it is the longest time between two images.
+const LOG_MIB: u64 = 128;
+const KEYS: u64 = 200;
+const VALUE_BYTES: usize = 20_000;
+
+struct Rows {
+    table: u32,
+    session: Session,
+    round: u64,
+}
+
+impl Rows {
+    fn of(client: &mut Client) -> Self {
+        Self {
+            table: client.create_table("rows", true).unwrap(),
+            session: client.open_session().unwrap(),
+            round: 0,
+        }
+    }
+
+    /// Writes all rows again: 4 MB.
+    fn write(&mut self, rounds: u64) {
+        for _ in 0..rounds {
+            self.round += 1;
+            for keys in (0..KEYS).collect::<Vec<_>>().chunks(20) {
+                let write = |key: &u64| {
+                    let row = (
+                        self.table,
+                        key.to_be_bytes().to_vec(),
+                        Some(value(*key, self.round)),
+                    );
+                    Command::Write(Box::new(Write {
+                        conditions: Vec::new(),
+                        rows: vec![row],
+                    }))
+                };
+                let group = (self.session)
+                    .submit(keys.iter().map(write).collect())
+                    .unwrap();
+                let outcomes = self.session.wait(group).unwrap();
+                assert_eq!(outcomes, vec![Outcome::Done; keys.len()]);
+            }
+        }
+    }
+}
+
+fn value(key: u64, round: u64) -> Vec<u8> {
+    let mut value = vec![(key ^ round) as u8; VALUE_BYTES];
+    value[..8].copy_from_slice(&round.to_le_bytes());
+    value
+}
+
+fn bytes_below(dir: &Path) -> u64 {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    entries
+        .map(|entry| match entry.metadata() {
+            Ok(found) if found.is_dir() => bytes_below(&entry.path()),
+            Ok(found) => found.len(),
+            Err(_) => 0,
+        })
+        .sum()
+}
+
+/// Whether all nodes have the same state at the same entry.
+fn are_equal(cluster: &Cluster) -> bool {
+    let hashes = (1..=3).map(|node| {
+        let address = cluster.config(node).client_listen;
+        let status = state_hash(&address, &plain()).ok()?;
+        Some((status.applied_lsn, status.state_hash?))
+    });
+    let hashes: Option<Vec<_>> = hashes.collect();
+    hashes.is_some_and(|hashes| hashes.iter().all(|it| *it == hashes[0]))
+}
+
+#[test]
+fn nodes_that_were_away_for_long_or_lost_get_images() {
+    let cluster = Cluster::start_with(&[&format!("--max-log={LOG_MIB}"), "--metrics"]);
+    let mut client = cluster.client();
+    let mut rows = Rows::of(&mut client);
+    // More than the log's limit.
+    rows.write(40);
+    for node in 1..=3 {
+        wait_for("a node has truncated its log", || {
+            cluster
+                .page(node)
+                .get("images_written_total")
+                >= 2.0
+        });
+        let data = cluster.0.path().join(format!("node-{node}/data"));
+        let bytes = bytes_below(&data);
+        // Two images, and the log.
+        let most = (LOG_MIB << 20) + 3 * KEYS * VALUE_BYTES as u64;
+        assert!(bytes <= most, "node {node} takes {bytes}");
+    }
+
+    let leader = cluster.leader_other_than(None);
+    let (away, lost) = (leader % 3 + 1, (leader + 1) % 3 + 1);
+    cluster.works(&["kill", &away.to_string()]);
+    rows.write(30);
+    cluster.works(&["restart", &away.to_string()]);
+    wait_for("a node that was away has everything", || {
+        are_equal(&cluster)
+    });
+    let copied = |node| {
+        cluster
+            .log(node)
+            .contains("copies an image of another node")
+    };
+    assert!(copied(away) && !copied(leader) && !copied(lost));
+
+    cluster.works(&["kill", &lost.to_string()]);
+    fs::remove_dir_all(cluster.0.path().join(format!("node-{lost}/data"))).unwrap();
+    cluster.works(&["replace", &lost.to_string()]);
+    assert!(copied(lost));
+    // The replacement and the one that was away are all that is left.
+    cluster.works(&["kill", &leader.to_string()]);
+    rows.write(1);
+    let keys = (0..KEYS).map(|key| (rows.table, key.to_be_bytes().to_vec()));
+    let read = cluster.client().read(keys.collect()).unwrap();
+    let expected = (0..KEYS).map(|key| Some(value(key, rows.round)));
+    assert!(read.values.into_iter().eq(expected));
+    cluster.works(&["restart", &leader.to_string()]);
+    wait_for("all have everything", || are_equal(&cluster));
+}
+
+/// Nothing of a log is left that an image has.
+#[test]
+fn a_cluster_starts_again_from_images() {
+    let cluster = Cluster::start_with(&[&format!("--max-log={LOG_MIB}"), "--metrics"]);
+    let mut client = cluster.client();
+    let mut rows = Rows::of(&mut client);
+    rows.write(20);
+    for _ in 0..3 {
+        for node in ["1", "2", "3"] {
+            cluster.works(&["kill", node]);
+        }
+        cluster.works(&["start"]);
+        // The session is in the image, too: its groups go on, and none is repeated.
+        rows.write(5);
+        wait_for("all have everything", || are_equal(&cluster));
+    }
+    let keys = (0..KEYS).map(|key| (rows.table, key.to_be_bytes().to_vec()));
+    let read = cluster.client().read(keys.collect()).unwrap();
+    let expected = (0..KEYS).map(|key| Some(value(key, rows.round)));
+    assert!(read.values.into_iter().eq(expected));
+}
