@@ -41,6 +41,8 @@ pub enum Fault {
     IncarnationsMixed,
     /// The log is truncated although the image is not durable yet.
     TruncateBeforeImage,
+    /// An image has the tables of its entry without the sessions.
+    SessionsNotInImage,
     /// A segment of payloads goes because its entries are old, although it has a payload that was
     /// sealed and not proposed.
     RecycleByAge,
@@ -52,6 +54,7 @@ impl Fault {
     /// Those of the truncated log.
     pub const OF_TRUNCATION: &[Self] = &[
         Self::TruncateBeforeImage,
+        Self::SessionsNotInImage,
         Self::RecycleByAge,
         Self::OffsetFromSnapshot,
     ];

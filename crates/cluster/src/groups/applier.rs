@@ -31,6 +31,7 @@ use crate::office::{ReadRequest, Wanted};
 use crate::payload::Payload;
 use crate::raft::RaftEvent;
 use crate::scans::READ_BYTES_MAX;
+use crate::session::SessionTable;
 use crate::shared::Shared;
 use crate::status::status;
 use crate::storage::{LogPosition, ReadAhead, Snapshot};
@@ -136,7 +137,11 @@ impl Applier {
         let replica = &self.shared.replica;
         let commands = self.shared.commands_applied.load(Ordering::Relaxed);
         let head = ImageHead::new(self.term, self.members.clone(), commands);
-        put_rows(replica, &head, &mut self.shared.sessions.lock());
+        if self.shared.planted.has(Fault::SessionsNotInImage) {
+            put_rows(replica, &head, &mut SessionTable::default());
+        } else {
+            put_rows(replica, &head, &mut self.shared.sessions.lock());
+        }
         let view = (replica.view_for_image())
             .map_err(|error| NodeFailure::database("opening a view", error))?;
         self.image_at = self.applied;

@@ -46,7 +46,7 @@ mod tests {
     fn planted_faults_are_found() {
         let only = std::env::var("NAMIKI_SIM_FAULT").ok();
         let mut not_found = Vec::new();
-        for fault in Fault::ALL {
+        for fault in Fault::ALL.iter().chain(Fault::OF_TRUNCATION) {
             let is_wanted = match &only {
                 Some(only) => *only == format!("{fault:?}"),
                 None => !STEP_BY_STEP.contains(fault),
