@@ -36,7 +36,7 @@ use crate::check_segments::check_segments;
 use crate::failure::Failure;
 use crate::lsn_set::LsnSet;
 use crate::progress::Progress;
-use crate::read_only_directory::Directory;
+use crate::read_only_directory::{Directory, database_in};
 
 const HELP: &str = "\
 Nothing in the directory is changed, and it may be on a read-only file system. A database that is in use
@@ -50,6 +50,7 @@ which the damaged part begins, and whether that is a header or data under a chec
 
 Examples:
   namiki check /data/shop
+  namiki check /data/node-1      the tables of a cluster's node that does not run
   namiki check /backup/shop && echo this backup is good";
 
 /// Arguments of `namiki check`.
@@ -64,7 +65,7 @@ pub(crate) struct CheckArguments {
 pub(crate) fn run(arguments: &CheckArguments) -> Result<(), Failure> {
     interrupt::listen();
     let mut out = LineWriter::new(standard_output());
-    check(&arguments.dir, &mut out)?;
+    check(&database_in(&arguments.dir)?, &mut out)?;
     out.flush().map_err(Failure::output)
 }
 

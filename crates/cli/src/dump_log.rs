@@ -17,7 +17,7 @@ use serde::Serialize;
 
 use crate::check_segments::describe;
 use crate::failure::{Failure, usage};
-use crate::read_only_directory::Directory;
+use crate::read_only_directory::{Directory, database_in};
 use crate::typed::{TableTypes, read_key, read_value};
 
 const HELP: &str = "\
@@ -71,7 +71,7 @@ enum Format {
 /// Prints the log.
 pub(crate) fn run(arguments: &DumpLogArguments) -> Result<(), Failure> {
     interrupt::listen();
-    let directory = Directory::open(&arguments.dir)?;
+    let directory = Directory::open(&database_in(&arguments.dir)?)?;
     let manifest = &directory.manifest;
     check_selection(arguments, manifest)?;
     let mut dump = Dump {

@@ -31,6 +31,9 @@ pub(crate) enum Failure {
     /// The path is not a directory.
     #[error("{} is not a directory", .0.display())]
     NotADirectory(PathBuf),
+    /// The directory is that of a cluster's node, and its manifest is damaged.
+    #[error("{} is damaged, so the folder of the node's tables is not known: name that itself, db or db2", .0.display())]
+    NodeFile(PathBuf),
     /// The directory is not that of a database.
     #[error("{} holds files but no database: it has no MANIFEST; name the directory of a database", .0.display())]
     NotADatabase(PathBuf),

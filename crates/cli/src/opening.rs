@@ -9,7 +9,7 @@ use namiki_terminal::number_format::{bytes, counted};
 
 use crate::failure::Failure;
 use crate::progress::Progress;
-use crate::read_only_directory::{check_directory, without_manifest};
+use crate::read_only_directory::{check_directory, database_in, without_manifest};
 
 /// Opens a database with these settings; Ctrl-C ends the recovery.
 pub(crate) fn open(
@@ -49,7 +49,7 @@ pub(crate) fn to_read(dir: &Path) -> Result<Database, Failure> {
 
 /// The same with settings.
 pub(crate) fn to_read_with(settings: Builder, dir: &Path) -> Result<Database, Failure> {
-    check_directory(dir)?;
+    let dir = &*database_in(dir)?;
     match open(settings, |settings| settings.open_read_only(dir)) {
         Err(OpenError::Missing { .. } | OpenError::NotADatabase { .. }) => {
             Err(without_manifest(dir, &dir.join("wal"))?)

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use namiki::files::{Manifest, image_dir};
 use namiki::{OpenError, WorkerId};
 use namiki_log::{GenerationInfo, StreamReader};
+use namiki_platform::checked_text;
 use namiki_platform::disk::{DirLock, Disk, PROBE_FILES, PROFILE_FILES, ReadOnlyDisk};
+use serde::Deserialize;
 
 use crate::failure::{Failure, device};
 
@@ -25,7 +27,6 @@ pub(crate) struct Directory {
 
 impl Directory {
     pub(crate) fn open(dir: &Path) -> Result<Self, Failure> {
-        check_directory(dir)?;
         let disk: Arc<dyn Disk> = Arc::new(ReadOnlyDisk::new());
         let lock = disk.lock_dir(dir).map_err(|error| match error.kind() {
             io::ErrorKind::ResourceBusy => Failure::Open(OpenError::InUse {
@@ -60,6 +61,39 @@ impl Directory {
             worker,
         )?)
     }
+}
+
+/// The database in a directory: in that of a cluster's node it is a folder, which the file `NODE` names.
+pub(crate) fn database_in(dir: &Path) -> Result<PathBuf, Failure> {
+    check_directory(dir)?;
+    let node = dir.join("NODE");
+    if !node.exists() || Manifest::path(dir).exists() {
+        return Ok(dir.to_owned());
+    }
+    let bytes = std::fs::read(&node).map_err(device("read", &node))?;
+    let text = checked_text::decode(&bytes, "namiki-node", 2);
+    let found = text.ok().and_then(|text| serde_json::from_str(text).ok());
+    let found: NodeFile = found.ok_or_else(|| Failure::NodeFile(node))?;
+    Ok(dir.join(match found.tables {
+        TablesFolder::First => "db",
+        TablesFolder::Second => "db2",
+    }))
+}
+
+/// What `NODE` says of the tables.
+#[derive(Deserialize)]
+struct NodeFile {
+    #[serde(default)]
+    tables: TablesFolder,
+}
+
+#[derive(Default, Deserialize)]
+enum TablesFolder {
+    #[default]
+    #[serde(rename = "db")]
+    First,
+    #[serde(rename = "db2")]
+    Second,
 }
 
 /// Fails if the directory does not exist.

@@ -33,7 +33,7 @@ mod tls_options;
 
 #[cfg(feature = "async")]
 pub use asynchronous::{AsyncClient, AsyncSession};
-pub use blocking::{Client, Session, cut_links, state_hash, status};
+pub use blocking::{BackupSource, Client, Session, cut_links, state_hash, status};
 pub use error::ClientError;
 pub use options::ClientOptions;
 pub use protocol::Scanned;

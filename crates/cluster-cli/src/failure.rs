@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use namiki_client::ClientError;
 use namiki_client::tls::{IssueError, TlsError};
-use namiki_cluster::ServerError;
 use namiki_cluster::config::ConfigError;
 use namiki_cluster::storage::StoreError;
+use namiki_cluster::{ImageCopyError, RestoreError, ServerError};
 use namiki_terminal::{CommandFailure, Ending};
 
 /// The reason for which a command failed. The message is one sentence.
@@ -30,6 +30,23 @@ pub(crate) enum Failure {
     /// A node's directory cannot be created.
     #[error("the node's directory cannot be created")]
     NodeDirectory(#[source] Box<StoreError>),
+    /// No node was found to copy.
+    #[error("no node answers: start one, or name others")]
+    NoNodeAnswers,
+    /// A node's tables cannot be copied.
+    #[error("the backup is not complete")]
+    NotBackedUp(#[source] Box<ImageCopyError>),
+    /// A file of a node's tables is shorter than it says.
+    #[error("file {file} of the node's image ends at byte {offset}: back it up again, or another node")]
+    BackupEnds {
+        /// The file.
+        file: u32,
+        /// The offset.
+        offset: u64,
+    },
+    /// A node's directory cannot be created from a backup.
+    #[error("the node's directory cannot be created from the backup")]
+    NotRestored(#[source] Box<RestoreError>),
     /// A node stopped by itself.
     #[error("the node has stopped: {0}; start it again when that is repaired")]
     NodeStopped(String),

@@ -9,6 +9,7 @@
 //! | `status/` | the state of a cluster, here or elsewhere |
 //! | `failure.rs` | failures of commands |
 
+mod backup;
 mod failure;
 mod local;
 mod node;

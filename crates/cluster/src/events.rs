@@ -77,6 +77,13 @@ pub(crate) enum Scan {
         range: ScanRange,
         view: ReplicaView,
     },
+    /// A part of a file of an image.
+    ImageFile {
+        connection: ConnectionId,
+        image: u128,
+        file: u32,
+        offset: u64,
+    },
     /// The memory of a dropped table is freed, which takes long if it is large.
     Free(DroppedTable),
 }

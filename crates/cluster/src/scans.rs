@@ -7,6 +7,7 @@ use namiki::{Error, TableId};
 use namiki_client::protocol::{Response, ScanRange, Scanned};
 
 use crate::events::Scan;
+use crate::image::sender::client_part;
 use crate::shared::Shared;
 
 /// Memory limit of the rows of one answer; the row that crosses it is still returned.
@@ -49,6 +50,16 @@ pub(crate) fn run_scans(shared: &Shared, scans: impl IntoIterator<Item = Scan>) 
                 drop(view);
                 shared.scan_slots.give_back(connection);
                 let answer = answer.unwrap_or_else(|error| failed(request, &error));
+                shared.network.reply(connection, answer);
+            }
+            Scan::ImageFile {
+                connection,
+                image,
+                file,
+                offset,
+            } => {
+                let answer = client_part(shared, image, file, offset);
+                shared.scan_slots.give_back(connection);
                 shared.network.reply(connection, answer);
             }
             Scan::Free(table) => drop(table),

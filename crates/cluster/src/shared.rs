@@ -12,7 +12,7 @@ use crate::entry::{EntryBody, PayloadRef};
 use crate::events::{ApplierEvent, Fetch, RaftWrite, Scan, WorkerEvent};
 use crate::failure::NodeFailure;
 use crate::fault_injection::FaultInjection;
-use crate::hash_pacing::HashPacing;
+use crate::pacing::Pacing;
 use crate::image::checkpointer::ImageEvent;
 use crate::image::receiver::CopyEvent;
 use crate::image::sender::PinnedImages;
@@ -108,7 +108,9 @@ pub(crate) struct Shared {
     pub(crate) unwritten_bytes: AtomicU64,
     pub(crate) commands_applied: AtomicU64,
     pub(crate) metrics: Metrics,
-    pub(crate) hashes: HashPacing,
+    pub(crate) hashes: Pacing,
+    /// Images for clients.
+    pub(crate) backups: Pacing,
     pub(crate) planted: FaultInjection,
     pub(crate) logger: slog::Logger,
     pub(crate) failure: Mutex<Option<Arc<NodeFailure>>>,

@@ -21,6 +21,14 @@ pub enum OpenError {
         /// The directory.
         dir: PathBuf,
     },
+    /// The tables belong to a node of a cluster, or to a backup of one: its log alone changes them.
+    #[error(
+        "{dir} has the tables of a cluster's node: read them with `open_read_only`, or change them by a client of the cluster"
+    )]
+    OfANode {
+        /// The directory.
+        dir: PathBuf,
+    },
     /// The directory keeps earlier backups in addition to the last one, which opening it for
     /// writing would damage.
     #[error(

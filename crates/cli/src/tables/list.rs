@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::TypedTable;
 use crate::failure::Failure;
 use crate::opening;
-use crate::read_only_directory::Directory;
+use crate::read_only_directory::{Directory, database_in};
 
 const HELP: &str = "\
 Tables in memory have the types of a program; those in segments (see namiki load) have columns. The
@@ -65,7 +65,7 @@ pub(crate) fn run(arguments: &TablesArguments) -> Result<(), Failure> {
     let lines = if arguments.count {
         counted(arguments)?
     } else {
-        let manifest = Directory::open(&arguments.dir)?.manifest;
+        let manifest = Directory::open(&database_in(&arguments.dir)?)?.manifest;
         let in_memory = manifest.tables.iter().map(|info| in_memory(info, None));
         in_memory
             .chain(manifest.loaded_tables.tables.iter().map(in_segments))

@@ -1,5 +1,6 @@
 //! The blocking client.
 
+mod backup;
 mod client;
 mod connection;
 mod link;
@@ -9,6 +10,7 @@ mod stream;
 #[cfg(test)]
 mod tests;
 
+pub use backup::BackupSource;
 pub use client::Client;
 pub use one_node::{cut_links, state_hash, status};
 pub use session::Session;

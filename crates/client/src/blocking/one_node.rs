@@ -59,7 +59,7 @@ pub fn cut_links(
     }
 }
 
-fn unexpected(address: &str, response: &Response) -> ClientError {
+pub(super) fn unexpected(address: &str, response: &Response) -> ClientError {
     let why = match response {
         Response::Refused { reason, .. } => reason.clone(),
         other => format!("it answers {other:?}"),
@@ -71,41 +71,81 @@ fn unexpected(address: &str, response: &Response) -> ClientError {
 }
 
 fn ask(address: &str, request: &Request, options: &ClientOptions) -> Result<Response, ClientError> {
-    options.check()?;
-    let failed = |error: ConnectionError| ClientError::Node {
-        address: address.to_owned(),
-        why: error.to_string(),
-    };
-    let deadline = Instant::now() + options.timeout;
-    let connection = Connection::open(address, &options.security, options.timeout);
-    let mut connection = connection.map_err(failed)?;
-    for frame in [hello(options.cluster), frame_of(request)] {
-        connection.send(&frame).map_err(failed)?;
-    }
-    while let Some(response) = connection.receive(deadline).map_err(failed)? {
-        match (response, options.cluster) {
-            (
-                Response::Welcome { cluster: found, .. }
-                | Response::OtherCluster { cluster: found },
-                Some(expected),
-            ) if found != expected => {
-                return Err(ClientError::OtherCluster {
-                    address: address.to_owned(),
-                    expected,
-                    found,
-                });
-            }
-            (Response::Welcome { .. }, _) => {}
-            // A hash is computed for another client, or was just now.
-            (Response::Busy { .. }, _) if Instant::now() + BUSY_BACKOFF < deadline => {
-                thread::sleep(BUSY_BACKOFF);
-                connection.send(&frame_of(request)).map_err(failed)?;
-            }
-            (response, _) => return Ok(response),
+    OneNode::connect(address, options)?.ask(request, options.timeout)
+}
+
+/// A connection to one node.
+pub(super) struct OneNode {
+    address: String,
+    cluster: Option<u128>,
+    connection: Connection,
+}
+
+impl OneNode {
+    pub(super) fn connect(address: &str, options: &ClientOptions) -> Result<Self, ClientError> {
+        options.check()?;
+        let address = address.to_owned();
+        let opened = Connection::open(&address, &options.security, options.timeout);
+        let opened = opened.and_then(|mut connection| {
+            connection.send(&hello(options.cluster))?;
+            Ok(connection)
+        });
+        match opened {
+            Ok(connection) => Ok(Self {
+                address,
+                cluster: options.cluster,
+                connection,
+            }),
+            Err(error) => Err(failed(&address, &error)),
         }
     }
-    Err(ClientError::Node {
+
+    /// Sends a request, and waits for the answer. One request at a time.
+    pub(super) fn ask(
+        &mut self,
+        request: &Request,
+        timeout: Duration,
+    ) -> Result<Response, ClientError> {
+        let deadline = Instant::now() + timeout;
+        let Self {
+            address,
+            cluster,
+            connection,
+        } = self;
+        let failed = |error: ConnectionError| failed(address, &error);
+        connection.send(&frame_of(request)).map_err(failed)?;
+        while let Some(response) = connection.receive(deadline).map_err(failed)? {
+            match (response, *cluster) {
+                (
+                    Response::Welcome { cluster: found, .. }
+                    | Response::OtherCluster { cluster: found },
+                    Some(expected),
+                ) if found != expected => {
+                    return Err(ClientError::OtherCluster {
+                        address: address.clone(),
+                        expected,
+                        found,
+                    });
+                }
+                (Response::Welcome { .. }, _) => {}
+                // It works for another client, or has just done so.
+                (Response::Busy { .. }, _) if Instant::now() + BUSY_BACKOFF < deadline => {
+                    thread::sleep(BUSY_BACKOFF);
+                    connection.send(&frame_of(request)).map_err(failed)?;
+                }
+                (response, _) => return Ok(response),
+            }
+        }
+        Err(ClientError::Node {
+            address: address.clone(),
+            why: format!("no answer within {} ms", timeout.as_millis()),
+        })
+    }
+}
+
+fn failed(address: &str, error: &ConnectionError) -> ClientError {
+    ClientError::Node {
         address: address.to_owned(),
-        why: format!("no answer within {} ms", options.timeout.as_millis()),
-    })
+        why: error.to_string(),
+    }
 }

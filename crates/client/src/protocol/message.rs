@@ -7,7 +7,7 @@ use super::{Command, Outcome};
 /// The first bytes of a connection.
 pub const MAGIC: u32 = 0x4e4d_4b31;
 /// Version of the protocol. Every incompatible change raises it.
-pub const PROTOCOL_VERSION: u16 = 5;
+pub const PROTOCOL_VERSION: u16 = 6;
 /// The longest first message, in bytes.
 pub const HELLO_BYTES_MAX: usize = 1024;
 /// The longest message, in bytes.
@@ -109,6 +109,18 @@ pub enum Request {
         request: u64,
         /// The range.
         range: ScanRange,
+    },
+    /// Asks for an image of the node's tables as they are now. Any node answers, by [`Response::BackupBegun`]: when the image
+    /// is written.
+    BeginBackup,
+    /// Asks for a file of that image, from an offset on. Answered by [`Response::BackupPart`].
+    BackupFile {
+        /// The image.
+        image: u128,
+        /// The number of the file, from 0.
+        file: u32,
+        /// The offset.
+        offset: u64,
     },
 }
 
@@ -280,6 +292,22 @@ pub enum Response {
         request: u64,
         /// The rows.
         scanned: Scanned,
+    },
+    /// The answer to [`Request::BeginBackup`]. The node keeps the image for a while after the last request for a file.
+    BackupBegun {
+        /// Identifies it.
+        image: u128,
+        /// LSN of the state that it has.
+        lsn: u64,
+        /// Length of its files.
+        bytes: u64,
+    },
+    /// The answer to [`Request::BackupFile`]: the file from the offset on, but no more than a part.
+    BackupPart {
+        /// The length of the file.
+        file_bytes: u64,
+        /// The part.
+        bytes: Vec<u8>,
     },
 }
 

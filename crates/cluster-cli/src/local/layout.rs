@@ -167,7 +167,7 @@ impl LocalCluster {
     }
 
     /// The nodes, to be asked for their state.
-    fn sites(&self) -> Result<Vec<Site>, Failure> {
+    pub(super) fn sites(&self) -> Result<Vec<Site>, Failure> {
         let site = |node: &LocalNode| {
             Ok(Site {
                 number: Some(node.id),

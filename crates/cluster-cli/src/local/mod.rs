@@ -31,6 +31,7 @@ use self::certificates::CertificatesArguments;
 use self::cuts::link;
 use self::layout::{LocalCluster, LocalNode, NewCluster};
 use crate::failure::{Failure, device, print, usage};
+use crate::backup::{self, BackupArguments};
 use crate::status::{self, Links, ProcessState, StatusArguments};
 
 /// Timeout of an election.
@@ -68,6 +69,8 @@ pub(crate) enum LocalCommand {
     /// Show each node: role, version, term, log positions, lag, commands per second. Also for a
     /// cluster on several machines. The exit status tells whether the cluster is healthy
     Status(StatusArguments),
+    /// Copy the tables of a node, as they are now, into a directory: read it as a database, or restore it into a new cluster
+    Backup(BackupArguments),
     /// Kill a node at once (SIGKILL), as a power failure would
     Kill(NodeArgument),
     /// Pause a node (SIGSTOP): its process exists, but does not answer
@@ -187,6 +190,10 @@ pub(crate) fn run(command: &LocalCommand, dir: &Path) -> Result<(), Failure> {
     match command {
         LocalCommand::Start(start_arguments) => start(&dir, start_arguments),
         LocalCommand::Status(arguments) => status::run(arguments, open),
+        LocalCommand::Backup(arguments) => backup::run(arguments, || {
+            let cluster = open()?;
+            Ok((cluster.sites()?, cluster.options.clone()))
+        }),
         LocalCommand::Kill(node) => kill(&open()?, &node.node),
         LocalCommand::Pause(node) => signal(&open()?, &node.node, Signal::STOP, "paused"),
         LocalCommand::Resume(node) => resume(&open()?, &node.node),

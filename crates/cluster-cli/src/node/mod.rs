@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use clap::{Args, Subcommand};
 use namiki_client::{ClientError, ClientOptions, status};
 use namiki_cluster::config::NodeConfig;
-use namiki_cluster::{Server, create_directory};
-use namiki_platform::disk::{Disk, open_best};
+use namiki_cluster::{Server, create_directory, restore_directory};
+use namiki_platform::disk::{Disk, ReadOnlyDisk, open_best};
 use namiki_terminal::{CommandFailure, allow_many_files, interrupt, log_lines};
 use rustix::process::setsid;
 
@@ -75,6 +75,10 @@ enum NodeCommand {
         /// nothing
         #[arg(long, conflicts_with = "replacement")]
         first: bool,
+        /// Begin with a backup, as a node of a new cluster: every node of it with the same one. The configuration has another
+        /// `cluster` than that of the backup
+        #[arg(long, value_name = "DIR", conflicts_with_all = ["replacement", "first"])]
+        backup: Option<PathBuf>,
         /// Replace a lost directory: asks the cluster for the incarnation of the node, which must
         /// not run, and creates a directory of the next one. Then start the node, and run namiki
         /// cluster replace N --config FILE
@@ -101,8 +105,14 @@ pub(crate) fn run(arguments: &NodeArguments) -> Result<(), Failure> {
         set.map_err(|error| usage(format!("--metrics: {error}")))?;
     }
     match arguments.command {
-        Some(NodeCommand::Init { replacement, first }) => {
-            if replacement {
+        Some(NodeCommand::Init {
+            ref backup,
+            replacement,
+            first,
+        }) => {
+            if let Some(backup) = backup {
+                init_from_backup(&config, backup)
+            } else if replacement {
                 init_replacement(&config)
             } else {
                 init_first(&config, first)
@@ -126,13 +136,18 @@ fn disk_of(directory: &Path) -> Result<Arc<dyn Disk>, Failure> {
     Ok(disk)
 }
 
-/// Creates a node's directory of this incarnation.
-pub(crate) fn init(config: &NodeConfig, incarnation: u64) -> Result<(), Failure> {
+/// The disk of a node's directory that does not exist yet.
+fn disk_beside(config: &NodeConfig) -> Result<Arc<dyn Disk>, Failure> {
     let parent = config.directory.parent();
     let parent = parent.filter(|it| !it.as_os_str().is_empty());
     let parent = parent.unwrap_or(Path::new("."));
     fs::create_dir_all(parent).map_err(device("make", parent))?;
-    let disk = disk_of(parent)?;
+    disk_of(parent)
+}
+
+/// Creates a node's directory of this incarnation.
+pub(crate) fn init(config: &NodeConfig, incarnation: u64) -> Result<(), Failure> {
+    let disk = disk_beside(config)?;
     create_directory(config, incarnation, disk)
         .map_err(|error| Failure::NodeDirectory(Box::new(error)))
 }
@@ -164,6 +179,19 @@ fn init_first(config: &NodeConfig, is_sure: bool) -> Result<(), Failure> {
         }
     }
     init(config, 1)
+}
+
+/// Creates the directory of a node of a new cluster, with the tables of a backup.
+fn init_from_backup(config: &NodeConfig, backup: &Path) -> Result<(), Failure> {
+    let disk = disk_beside(config)?;
+    let from = ReadOnlyDisk::new();
+    let restored = restore_directory(config, (&from, backup), disk, |_, _| {})
+        .map_err(|error| Failure::NotRestored(Box::new(error)))?;
+    print(&format!(
+        "{} was created from the backup, through entry {}; do so for every node, then start them\n",
+        config.directory.display(),
+        restored.through
+    ))
 }
 
 /// Creates a node's next directory.

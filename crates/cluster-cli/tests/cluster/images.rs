@@ -92,10 +92,7 @@ fn nodes_that_were_away_for_long_or_lost_get_images() {
     rows.write(40);
     for node in 1..=3 {
         wait_for("a node has truncated its log", || {
-            cluster
-                .page(node)
-                .get("images_written_total")
-                >= 2.0
+            cluster.page(node).get("images_written_total") >= 2.0
         });
         let data = cluster.0.path().join(format!("node-{node}/data"));
         let bytes = bytes_below(&data);

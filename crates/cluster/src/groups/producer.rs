@@ -14,9 +14,10 @@ use namiki_platform::hash::hash_of;
 use crate::command_size::{command_bytes, memory_of_commands, memory_of_keys};
 use crate::control::{Control, SessionLimits};
 use crate::entry::EntryBody;
-use crate::events::{ApplierEvent, WorkerEvent};
+use crate::events::{ApplierEvent, Scan, WorkerEvent};
 use crate::fault_injection::Fault;
 use crate::group_in_flight::{GroupInFlight, WAITING_MAX};
+use crate::image::checkpointer::ImageEvent;
 use crate::metrics::{Count, LOG_FULL};
 use crate::network::{ClientName, ConnectionId, NodeId};
 use crate::office::{InFlight, ReadRequest, WaitingReads, Wanted};
@@ -144,6 +145,25 @@ impl Producer {
                 None
             }
             Request::StateHash => Some(Response::Busy { request: 0 }),
+            Request::BeginBackup if self.shared.backups.begin() => {
+                self.shared.images.put(ImageEvent::Backup(from));
+                None
+            }
+            Request::BeginBackup => Some(Response::Busy { request: 0 }),
+            Request::BackupFile {
+                image,
+                file,
+                offset,
+            } if self.shared.scan_slots.take(from) => {
+                self.shared.scans.put(Scan::ImageFile {
+                    connection: from,
+                    image,
+                    file,
+                    offset,
+                });
+                None
+            }
+            Request::BackupFile { .. } => Some(Response::Busy { request: 0 }),
         };
         if let Some(answer) = answer {
             self.shared.metrics.note_answer(&answer);

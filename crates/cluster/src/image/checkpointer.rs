@@ -13,12 +13,14 @@ use std::sync::atomic::Ordering;
 
 use namiki::Error;
 use namiki::replica::ReplicaView;
+use namiki_client::protocol::Response;
 use namiki_platform::ErrorSentence;
 
 use crate::events::ApplierEvent;
 use crate::failure::NodeFailure;
 use crate::fault_injection::Fault;
 use crate::metrics::Count;
+use crate::network::ConnectionId;
 use crate::raft::RaftEvent;
 use crate::shared::Shared;
 use crate::storage::{Snapshot, StoreError};
@@ -51,6 +53,8 @@ pub(crate) enum ImageEvent {
     Look,
     /// The view that was asked for; `None`: no entry was applied since the last image.
     View(Option<Box<ViewForImage>>),
+    /// A client wants an image as of now.
+    Backup(ConnectionId),
 }
 
 /// The state of one entry.
@@ -73,8 +77,10 @@ pub(crate) struct Checkpointer {
     log_then: u64,
     /// Bytes that were truncated.
     truncated_bytes: u64,
-    /// A view was asked for.
-    is_waiting: bool,
+    /// Views that were asked for.
+    waiting: u32,
+    /// A client waits for an image whose view is opened after its request.
+    backup: Option<ConnectionId>,
     /// Looks before another image is due.
     pause: u32,
 }
@@ -89,7 +95,8 @@ impl Checkpointer {
             image_bytes: 0,
             log_then: 0,
             truncated_bytes: 0,
-            is_waiting: false,
+            waiting: 0,
+            backup: None,
             pause: 0,
         }
     }
@@ -104,20 +111,35 @@ impl Checkpointer {
                 self.shared.room.looked();
                 self.shared.pinned_images.lock().look();
                 self.pause = self.pause.saturating_sub(1);
-                if !self.is_waiting && self.pause == 0 && self.is_due() {
-                    self.is_waiting = true;
-                    self.shared.applier.put(ApplierEvent::OpenImageView);
+                if self.waiting == 0 && self.pause == 0 && self.is_due() {
+                    self.ask_for_view();
                 }
                 Ok(())
             }
             ImageEvent::View(opened) => {
-                self.is_waiting = false;
-                match opened {
-                    Some(opened) => self.take(*opened),
-                    None => Ok(()),
+                self.waiting -= 1;
+                if let Some(opened) = opened {
+                    self.take(*opened)?;
                 }
+                if self.waiting == 0
+                    && let Some(client) = self.backup.take()
+                {
+                    self.answer(client);
+                }
+                Ok(())
+            }
+            ImageEvent::Backup(client) => {
+                // A view that was asked for before may be older than the request.
+                self.backup = Some(client);
+                self.ask_for_view();
+                Ok(())
             }
         }
+    }
+
+    fn ask_for_view(&mut self) {
+        self.waiting += 1;
+        self.shared.applier.put(ApplierEvent::OpenImageView);
     }
 
     /// The length of the log, with all that was truncated.
@@ -193,6 +215,27 @@ impl Checkpointer {
             .room
             .note(self.shared.store.has_room() || has_more);
         Ok(())
+    }
+
+    /// Tells a client of the last image, which stays readable for a while.
+    fn answer(&self, client: ConnectionId) {
+        let shared = &self.shared;
+        shared.backups.end();
+        let refused = |reason: String| Response::Refused { request: 0, reason };
+        let answer = if self.pause > 0 {
+            refused("the node cannot write an image of its tables: its log says why".to_owned())
+        } else {
+            match shared.pinned_images.lock().pin(&shared.replica) {
+                Ok(Some(image)) => Response::BackupBegun {
+                    image: image.id(),
+                    lsn: image.stamp().0,
+                    bytes: image.len_bytes(),
+                },
+                Ok(None) => refused("the node has no entries yet".to_owned()),
+                Err(error) => refused(ErrorSentence(&error).to_string()),
+            }
+        };
+        shared.network.reply(client, answer);
     }
 
     /// Truncates the log through an image, on the disk and then in memory.

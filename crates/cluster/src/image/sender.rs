@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use namiki::OpenError;
 use namiki::replica::{PinnedImage, Replica};
+use namiki_client::protocol::Response;
 use namiki_platform::ErrorSentence;
 
 use super::message::{ImageContent, ImageMessage, PART_BYTES};
@@ -11,6 +12,8 @@ use crate::shared::Shared;
 
 /// Bytes that answer one request, at most.
 pub(crate) const REQUEST_BYTES: u64 = 4 << 20;
+/// Bytes that answer one request of a client, at most.
+const CLIENT_PART_BYTES: usize = 1 << 20;
 /// Looks of the checkpointer without a request, after which an image is not being sent any more.
 const BUSY_LOOKS: u32 = 10;
 /// Looks without a request after which its files are closed.
@@ -52,6 +55,9 @@ impl PinnedImages {
     }
 
     /// Pins the replica's image; `None` if it has none.
+    ///
+    /// # Errors
+    /// Why it cannot be read.
     pub(crate) fn pin(&mut self, replica: &Replica) -> Result<Option<&PinnedImage>, OpenError> {
         let Some(image) = replica.pin_image()? else {
             return Ok(None);
@@ -122,6 +128,20 @@ pub(crate) fn send_parts(shared: &Shared, to: NodeId, id: u128, file: u32, from:
         if read == 0 || offset >= until {
             return;
         }
+    }
+}
+
+/// The part of a file that a client asks for.
+pub(crate) fn client_part(shared: &Shared, id: u128, file: u32, offset: u64) -> Response {
+    let refused = |reason: String| Response::Refused { request: 0, reason };
+    let mut pinned = shared.pinned_images.lock();
+    let image = pinned.get(id);
+    let Some((image, file_bytes)) = image.and_then(|it| Some((it, it.file_bytes(file)?))) else {
+        return refused("the node has this image no more: begin the backup again".to_owned());
+    };
+    match image.read(file, offset, CLIENT_PART_BYTES) {
+        Ok(bytes) => Response::BackupPart { file_bytes, bytes },
+        Err(error) => refused(format!("the image cannot be read: {error}")),
     }
 }
 

@@ -17,7 +17,7 @@ use crate::groups::applier::Applier;
 use crate::groups::log_writer::{write_payloads, write_records};
 use crate::groups::producer::Producer;
 use crate::groups::worker::Worker;
-use crate::hash_pacing::HashPacing;
+use crate::pacing::Pacing;
 use crate::image::checkpointer::{Checkpointer, ImageEvent};
 use crate::image::message::ImageContent;
 use crate::image::receiver::{CopyEvent, ImageReceiver};
@@ -125,7 +125,8 @@ impl Parts {
             }),
             applied: AtomicU64::new(at.index),
             unwritten_bytes: AtomicU64::new(0),
-            hashes: HashPacing::default(),
+            hashes: Pacing::default(),
+            backups: Pacing::default(),
             commands_applied: AtomicU64::new(commands),
             metrics: Metrics::new(workers),
             planted: options.planted,

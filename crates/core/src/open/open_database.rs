@@ -56,6 +56,7 @@ use crate::open::assemble_database::{Opened, epochs_after};
 use crate::open::check_directory::remove_left;
 use crate::open::log_settings::ResolvedConfig;
 use crate::recovery::{self, ImageToLoad};
+use crate::replica::is_of_a_node;
 use crate::settings::absolute_path::absolute_path;
 use crate::settings::builder::Builder;
 use crate::table::raw_table::Owner;
@@ -189,6 +190,10 @@ impl Builder {
         if manifest.backup.is_some() && keeps_earlier_backups(disk, dir)? {
             let dir = dir.to_owned();
             return Err(OpenError::KeepsEarlierBackups { dir });
+        }
+        if !self.is_replica && manifest.tables.first().is_some_and(is_of_a_node) {
+            let dir = dir.to_owned();
+            return Err(OpenError::OfANode { dir });
         }
         let (list, left) = read_image(disk, dir, &manifest)?;
         disk.sync_dir(dir).map_err(|source| device(dir, source))?;

@@ -63,6 +63,12 @@ pub enum ImageCopyError {
         /// Why.
         why: String,
     },
+    /// The directory has an image of another node, which this one would not continue.
+    #[error("{dir} has the tables of another node: name that node, or another directory")]
+    OtherNode {
+        /// The directory.
+        dir: PathBuf,
+    },
     /// A run differs from the one that the list names. It was removed.
     #[error("the copy of a run of rows is damaged")]
     Damaged(#[source] Box<SegmentError>),
@@ -195,6 +201,8 @@ pub struct ImageCopy {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
     id: u128,
+    /// What the directory has stays until this copy is whole.
+    keeps_earlier: bool,
     manifest: Vec<u8>,
     list: Vec<u8>,
     /// From both, when they have arrived.
@@ -218,16 +226,29 @@ impl ImageCopy {
     /// # Errors
     /// [`ImageCopyError::Device`]
     pub fn begin(disk: Arc<dyn Disk>, dir: &Path, id: u128) -> Result<Self, ImageCopyError> {
+        remove_if_there(&*disk, &Manifest::path(dir))?;
+        remove_if_there(&*disk, &Manifest::table_journal_path(dir))?;
+        Self::begin_beside(disk, dir, id).map(|copy| Self {
+            keeps_earlier: false,
+            ..copy
+        })
+    }
+
+    /// The same for a directory with an earlier image of the same node, as a backup has it: that stays whole until this one is.
+    /// Runs that both have are not copied again.
+    ///
+    /// # Errors
+    /// [`ImageCopyError::Device`]
+    pub fn begin_beside(disk: Arc<dyn Disk>, dir: &Path, id: u128) -> Result<Self, ImageCopyError> {
         let image_dir = image_dir(dir);
         disk.create_dir_all(&image_dir)
             .map_err(|source| device(&image_dir, source))?;
-        remove_if_there(&*disk, &Manifest::path(dir))?;
-        remove_if_there(&*disk, &Manifest::table_journal_path(dir))?;
         disk.sync_dir(dir).map_err(|source| device(dir, source))?;
         Ok(Self {
             disk,
             dir: dir.to_owned(),
             id,
+            keeps_earlier: true,
             manifest: Vec::new(),
             list: Vec::new(),
             head: None,
@@ -360,7 +381,9 @@ impl ImageCopy {
         }
         if self.file == LIST {
             self.head = Some(self.read_head()?);
-            self.remove_others()?;
+            if !self.keeps_earlier {
+                self.remove_others()?;
+            }
         }
         (self.file, self.offset) = (self.file + 1, 0);
         self.skip_those_there()
@@ -380,6 +403,13 @@ impl ImageCopy {
         let manifest = Manifest::decode(&self.manifest, &path).map_err(invalid)?;
         let named = manifest.image_list.clone();
         let named = named.ok_or_else(|| no_image("the manifest names no image".to_owned()))?;
+        if self.keeps_earlier {
+            let earlier = Manifest::read_alone(&*self.disk, &self.dir).map_err(invalid)?;
+            if earlier.is_some_and(|earlier| earlier.identity() != manifest.identity()) {
+                let dir = self.dir.clone();
+                return Err(ImageCopyError::OtherNode { dir });
+            }
+        }
         if id_of(&manifest, &named) != self.id {
             return Err(no_image("it is another image".to_owned()));
         }
@@ -405,9 +435,9 @@ impl ImageCopy {
             return Ok(());
         };
         let image_dir = image_dir(&self.dir);
-        let kept: BTreeSet<PathBuf> = (head.runs.iter())
-            .map(|run| run.file.rows_path(&self.dir))
-            .collect();
+        let runs = head.runs.iter().map(|run| run.file.rows_path(&self.dir));
+        let mut kept: BTreeSet<PathBuf> = runs.collect();
+        kept.insert(head.named.file.new_list_path(&self.dir));
         let files = self.disk.list(&image_dir);
         let files = files.map_err(|source| device(&image_dir, source))?;
         for file in files {
@@ -453,7 +483,9 @@ impl ImageCopy {
         (self.disk.sync_dir(&image_dir)).map_err(|source| device(&image_dir, source))?;
         let path = Manifest::path(&self.dir);
         (self.disk.replace(&path, &self.manifest)).map_err(|source| device(&path, source))?;
-        Ok(head.named.stamp)
+        let stamp = head.named.stamp;
+        self.remove_others()?;
+        Ok(stamp)
     }
 }
 

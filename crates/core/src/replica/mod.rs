@@ -373,6 +373,11 @@ impl std::fmt::Debug for DroppedTable {
     }
 }
 
+/// Whether a table is the one that only tables of a cluster's node have.
+pub(crate) fn is_of_a_node(info: &TableInfo) -> bool {
+    info.id == RESERVED && info.name == RESERVED_NAME
+}
+
 /// Whether clients may have a table of this name.
 ///
 /// # Errors

@@ -1,19 +1,18 @@
-//! Pacing of state hashes: one at a time, and a tenth of the time at most.
+//! Pacing of what reads every row for a client, a state hash or an image: one at a time, and a tenth of the time at most.
 //!
-//! A hash reads every row, in a view. A client that asks for hashes in a loop would take a processor,
-//! and the versions that are kept for views; with the pause after each hash, commits have nine tenths
-//! of the time.
+//! A client that asks for them in a loop would take a processor, and the versions that are kept for views; with the pause after
+//! each of them, commits have nine tenths of the time.
 
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-/// The pause after a hash, in multiples of the time that it took.
+/// The pause after one, in multiples of the time that it took.
 const PAUSE_FACTOR: u32 = 9;
 
-/// Decides when a hash may be computed.
+/// Decides when one may begin.
 #[derive(Debug, Default)]
-pub(crate) struct HashPacing {
+pub(crate) struct Pacing {
     state: Mutex<State>,
 }
 
@@ -21,19 +20,19 @@ pub(crate) struct HashPacing {
 enum State {
     #[default]
     Idle,
-    /// A hash was requested at this time.
+    /// One was requested at this time.
     Running(Instant),
-    /// No hash before this time.
+    /// None before this time.
     Pause(Instant),
 }
 
-impl HashPacing {
-    /// Whether a hash may be computed now. The caller reports its end by [`end`](Self::end).
+impl Pacing {
+    /// Whether one may begin now. The caller reports its end by [`end`](Self::end).
     pub(crate) fn begin(&self) -> bool {
         self.begin_at(Instant::now())
     }
 
-    /// The hash is computed.
+    /// It is done.
     pub(crate) fn end(&self) {
         self.end_at(Instant::now());
     }
@@ -65,7 +64,7 @@ mod tests {
 
     #[test]
     fn hashes_take_a_tenth_of_the_time() {
-        let pacing = HashPacing::default();
+        let pacing = Pacing::default();
         let begin = Instant::now();
         let after = |ms| begin + Duration::from_millis(ms);
         assert!(pacing.begin_at(after(0)));
