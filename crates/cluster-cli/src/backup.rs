@@ -131,7 +131,9 @@ fn copy(
         interrupt::check()?;
         let (file_bytes, part) = source.read(file, offset)?;
         copied += part.len() as u64;
-        let taken = copy.put((file, offset), file_bytes, &part).map_err(not_copied)?;
+        let taken = copy
+            .put((file, offset), file_bytes, &part)
+            .map_err(not_copied)?;
         if !taken {
             return Err(Failure::BackupEnds { file, offset });
         }

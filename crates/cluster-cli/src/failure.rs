@@ -37,7 +37,9 @@ pub(crate) enum Failure {
     #[error("the backup is not complete")]
     NotBackedUp(#[source] Box<ImageCopyError>),
     /// A file of a node's tables is shorter than it says.
-    #[error("file {file} of the node's image ends at byte {offset}: back it up again, or another node")]
+    #[error(
+        "file {file} of the node's image ends at byte {offset}: back it up again, or another node"
+    )]
     BackupEnds {
         /// The file.
         file: u32,

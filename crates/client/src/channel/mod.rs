@@ -310,7 +310,9 @@ impl Channel {
             // Not asked for on a channel.
             Response::Welcome { .. }
             | Response::OtherCluster { .. }
-            | Response::LinksCut { .. } => {}
+            | Response::LinksCut { .. }
+            | Response::BackupBegun { .. }
+            | Response::BackupPart { .. } => {}
         }
     }
 

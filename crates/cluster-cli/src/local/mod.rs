@@ -30,8 +30,8 @@ use rustix::process::Signal;
 use self::certificates::CertificatesArguments;
 use self::cuts::link;
 use self::layout::{LocalCluster, LocalNode, NewCluster};
-use crate::failure::{Failure, device, print, usage};
 use crate::backup::{self, BackupArguments};
+use crate::failure::{Failure, device, print, usage};
 use crate::status::{self, Links, ProcessState, StatusArguments};
 
 /// Timeout of an election.

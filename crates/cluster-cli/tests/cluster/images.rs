@@ -7,7 +7,7 @@ use namiki_client::protocol::{Command, Outcome, Write};
 use namiki_client::{Client, Session, state_hash};
 
 use crate::operate::wait_for;
-use crate::{Cluster, plain};
+use crate::{Cluster, namiki, plain, refuses};
 
 /// An eighth of it is the longest time between two images.
 const LOG_MIB: u64 = 128;
@@ -129,6 +129,75 @@ fn nodes_that_were_away_for_long_or_lost_get_images() {
     assert!(read.values.into_iter().eq(expected));
     cluster.works(&["restart", &leader.to_string()]);
     wait_for("all have everything", || are_equal(&cluster));
+}
+
+/// Twice, the second time over the first; then a new cluster begins with it.
+#[test]
+fn a_backup_is_restored_into_a_new_cluster() {
+    let cluster = Cluster::start_with(&[&format!("--max-log={LOG_MIB}")]);
+    let mut client = cluster.client();
+    let mut rows = Rows::of(&mut client);
+    let backup = cluster.0.path().join("backup");
+    let backup = backup.to_str().unwrap();
+    rows.write(1);
+    // A follower may not know yet that the last group is committed.
+    let leader = cluster.leader_other_than(None).to_string();
+    let back_up = || cluster.works(&["backup", backup, "--node", &leader]);
+    assert!(back_up().contains(&format!("tables of node {leader}")));
+    rows.write(2);
+    back_up();
+    let saved = rows.round;
+    rows.write(1);
+    let refused = |arguments: &[&str]| refuses(1, arguments);
+    let other = (leader.parse::<u64>().unwrap() % 3 + 1).to_string();
+    let dir = cluster.dir();
+    let said = refused(&["--dir", dir, "backup", backup, "--node", &other]);
+    assert!(said.contains("tables of another node"), "{said}");
+    let said = refused(&["--dir", dir, "backup", backup, "--node", "9"]);
+    assert!(said.contains("no node"), "{said}");
+
+    let restored = Cluster::start();
+    restored.works(&["stop"]);
+    for node in 1..=3 {
+        let data = restored.0.path().join(format!("node-{node}/data"));
+        let config = restored.0.path().join(format!("node-{node}/namiki.toml"));
+        let init = [
+            "node",
+            "--config",
+            config.to_str().unwrap(),
+            "init",
+            "--backup",
+            backup,
+        ];
+        assert!(refused(&init).contains("is not empty"));
+        fs::remove_dir_all(&data).unwrap();
+        let init = |backup| namiki(&[&init[..5], &[backup]].concat());
+        let said = init(cluster.dir());
+        assert_eq!(said.status.code(), Some(1), "{said:?}");
+        fs::remove_dir_all(&data).ok();
+        let said = init(backup);
+        assert_eq!(said.status.code(), Some(0), "{said:?}");
+    }
+    restored.works(&["start"]);
+    let is_saved = |round: u64| {
+        let keys = (0..KEYS).map(|key| (rows.table, key.to_be_bytes().to_vec()));
+        let read = restored.client().read(keys.collect()).unwrap();
+        let expected = (0..KEYS).map(|key| Some(value(key, round)));
+        read.values.into_iter().eq(expected)
+    };
+    assert!(is_saved(saved));
+    wait_for("all have the same", || are_equal(&restored));
+    // It is a cluster of its own.
+    let mut client = restored.client();
+    let mut more = Rows::of(&mut client);
+    more.round = 1000;
+    more.write(1);
+    for node in ["1", "2", "3"] {
+        restored.works(&["kill", node]);
+    }
+    restored.works(&["start"]);
+    assert!(is_saved(1001));
+    wait_for("all have the same", || are_equal(&restored));
 }
 
 /// Nothing of a log is left that an image has.

@@ -17,7 +17,6 @@ use crate::groups::applier::Applier;
 use crate::groups::log_writer::{write_payloads, write_records};
 use crate::groups::producer::Producer;
 use crate::groups::worker::Worker;
-use crate::pacing::Pacing;
 use crate::image::checkpointer::{Checkpointer, ImageEvent};
 use crate::image::message::ImageContent;
 use crate::image::receiver::{CopyEvent, ImageReceiver};
@@ -27,6 +26,7 @@ use crate::membership::Membership;
 use crate::metrics::{Count, Metrics};
 use crate::network::{ClientName, ConnectionId, Inbox, Network, NodeId, PeerMessage};
 use crate::office::Office;
+use crate::pacing::Pacing;
 use crate::payload_cache::PayloadCache;
 use crate::raft::{
     FETCH_MAX, RAFT_BYTES_MAX, RAFT_MESSAGE_BYTES, RaftDriver, RaftEffect, RaftEvent, RaftView,
