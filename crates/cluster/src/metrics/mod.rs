@@ -48,10 +48,12 @@ pub(crate) enum Count {
     PayloadsRefused,
     /// Received payloads that were dropped because the disk does not keep up.
     PayloadsDropped,
+    /// Nodes that have started without entries that they had acknowledged to this leader.
+    NodesWentBack,
 }
 
 /// Names of the counters in the order of [`Count`], and their meaning.
-pub(crate) const COUNTS: [(Count, &str, &str); 12] = [
+pub(crate) const COUNTS: [(Count, &str, &str); 13] = [
     (
         Count::Campaigns,
         "campaigns",
@@ -107,6 +109,11 @@ pub(crate) const COUNTS: [(Count, &str, &str); 12] = [
         Count::PayloadsDropped,
         "payloads_dropped",
         "Received payloads dropped because the disk does not keep up.",
+    ),
+    (
+        Count::NodesWentBack,
+        "nodes_went_back",
+        "Nodes that started without entries that they had acknowledged to this leader.",
     ),
 ];
 

@@ -4,7 +4,7 @@
 //! next, how long a message or a disk write takes, which messages are lost, duplicated or
 //! reordered, which links are cut in which direction, which node crashes at which write and which
 //! data without durability its disk keeps, which disk is lost and whether the old one returns
-//! later. A run has two phases: the first has faults; in the second, without faults, everything has
+//! later, which disk goes back to an earlier state. A run has two phases: the first has faults; in the second, without faults, everything has
 //! to be answered.
 //!
 //! Checks (`checks.rs`) at every step: a term has one leader; logs agree on applied entries; a
@@ -16,6 +16,7 @@
 
 mod checks;
 mod client;
+mod disks_back;
 mod network;
 mod node;
 mod replacements;
@@ -46,7 +47,7 @@ mod tests {
     fn planted_faults_are_found() {
         let only = std::env::var("NAMIKI_SIM_FAULT").ok();
         let mut not_found = Vec::new();
-        for fault in Fault::ALL {
+        for fault in Fault::ALL.iter().chain(Fault::OF_STARTS) {
             let is_wanted = match &only {
                 Some(only) => *only == format!("{fault:?}"),
                 None => !STEP_BY_STEP.contains(fault),
@@ -78,14 +79,16 @@ mod tests {
         let first = first.map_or(1, |it| it.parse().expect("a seed is a number"));
         let count = std::env::var("NAMIKI_SIM_SEEDS").ok();
         let count: u64 = count.map_or(100, |it| it.parse().expect("a number of seeds"));
-        let (mut counted, mut replacements) = (0, 0);
+        let (mut counted, mut replacements, mut went_back) = (0, 0, 0);
         for seed in first..first + count {
             let report = run(&SimOptions::of(seed));
             let report = report.unwrap_or_else(|error| panic!("seed {seed}: {error}"));
             counted += u64::from(report.counts());
             replacements += report.replacements;
+            went_back += report.went_back;
         }
-        eprintln!("{count} seeds, {replacements} nodes replaced");
+        eprintln!("{count} seeds, {replacements} nodes replaced, {went_back} disks went back");
+        assert!(count < 20 || went_back > 0, "no disk went back");
         assert!(count < 20 || replacements > 0, "no node was replaced");
         assert!(
             counted * 2 >= count,

@@ -10,6 +10,7 @@ use namiki_platform::seeded_random::Random;
 
 use super::checks::Checks;
 use super::client::{OPENING_BALANCE, SimClient};
+use super::disks_back::{Going, Step};
 use super::network::{Links, OPERATOR, Outbox, Sent};
 use super::node::{Part, SimNode};
 use crate::failure::NodeFailure;
@@ -72,6 +73,8 @@ pub struct SimReport {
     pub full_disks: usize,
     /// Nodes that have replaced lost ones, and vote.
     pub replacements: usize,
+    /// Disks that went back to an earlier state.
+    pub went_back: usize,
     /// Entries of the log.
     pub entries: u64,
     /// Virtual time, in milliseconds.
@@ -122,6 +125,8 @@ pub(super) enum Event {
     LoseDisk(usize),
     /// The operator requests that this node become a member.
     AskToReplace(NodeId),
+    /// The next step towards a disk that goes back, or from there.
+    Back(Step),
 }
 
 pub(super) struct World {
@@ -135,7 +140,7 @@ pub(super) struct World {
     pub(super) nodes: Vec<SimNode>,
     /// Scheduled parts, by node and life.
     scheduled: BTreeSet<(usize, u64, Part)>,
-    outbox: Outbox,
+    pub(super) outbox: Outbox,
     pub(super) links: Links,
     clients: Vec<SimClient>,
     pub(super) checks: Checks,
@@ -143,6 +148,8 @@ pub(super) struct World {
     pub(super) seen: Vec<(u64, u64)>,
     /// Nodes that will crash in a write, with the number of writes before it.
     pub(super) crash_in_write: BTreeMap<usize, u64>,
+    /// The disk that goes back.
+    pub(super) going: Option<Going>,
     pub(super) has_faults: bool,
     pub(super) report: SimReport,
 }
@@ -202,6 +209,7 @@ impl World {
             outbox: Outbox::default(),
             checks: Checks::new(&members),
             crash_in_write: BTreeMap::new(),
+            going: None,
             has_faults: false,
             report: SimReport::default(),
         };
@@ -237,10 +245,11 @@ impl World {
         self.links.cut.clear();
         (self.links.loss, self.links.doubling) = (0.0, 0.0);
         self.crash_in_write.clear();
+        self.going = None;
         self.retire();
         for node in 0..self.nodes.len() {
             self.nodes[node].is_slow = false;
-            self.nodes[node].is_full = false;
+            (self.nodes[node].is_full, self.nodes[node].is_stuck) = (false, false);
             self.nodes[node].disk.set_capacity(None);
             if self.nodes[node].running.is_none() && !self.nodes[node].is_wiped {
                 self.after(MS, Event::Restart(node));
@@ -332,6 +341,7 @@ impl World {
             Event::Restart(node) => 600 + *node as u64,
             Event::LoseDisk(node) => 700 + *node as u64,
             Event::AskToReplace(node) => 800 + node.number(),
+            Event::Back(step) => 900 + *step as u64,
         };
         let bytes = [self.now.to_le_bytes(), kind.to_le_bytes()].concat();
         self.report.trace = hash_of(self.report.trace, &bytes);
@@ -379,6 +389,7 @@ impl World {
             Event::Restart(node) => self.start(node)?,
             Event::LoseDisk(node) => self.lose_disk(node),
             Event::AskToReplace(node) => self.ask_to_replace(node),
+            Event::Back(step) => self.go_on_back(step),
         }
         self.deliver();
         self.schedule();
@@ -448,6 +459,9 @@ impl World {
                     continue;
                 }
                 let delay = match part {
+                    Part::RaftWriter | Part::PayloadWriter(_) if self.nodes[node].is_stuck => {
+                        5_000 * MS
+                    }
                     Part::RaftWriter | Part::PayloadWriter(_) if self.nodes[node].is_slow => {
                         self.random.below(400 * MS)
                     }
@@ -583,10 +597,11 @@ impl World {
         if is_first {
             self.split_at_change(node);
         }
+        self.note_back(node, &view);
         Ok(())
     }
 
-    fn crash(&mut self, node: usize) {
+    pub(super) fn crash(&mut self, node: usize) {
         self.report.crashes += 1;
         self.nodes[node].crash(&mut self.random);
         // Occasionally it crashes again during its start: each start from the same image must find
@@ -612,7 +627,7 @@ impl World {
             Some(leader) if self.random.chance(0.4) => leader,
             _ => node,
         };
-        match self.random.below(12) {
+        match self.random.below(14) {
             0 | 1 => {
                 let writes = self.random.below(4);
                 self.crash_in_write.insert(node, writes);
@@ -655,6 +670,7 @@ impl World {
                 self.nodes[node].disk.set_capacity(Some(0));
             }
             5 => self.lose_disk(node),
+            12 | 13 => self.begin_to_go_back(node, leader),
             7 => self.nodes[node].is_slow = !self.nodes[node].is_slow,
             8 if self.options.planted == Some(Fault::WipedNodeReturns) => {
                 let wiped = self.nodes[node].wipe(self.options.nodes);

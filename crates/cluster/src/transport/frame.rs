@@ -7,6 +7,7 @@
 //! kind 17 Payload         which, bytes
 //! kind 18 FetchPayloads   count u32, which of each
 //! kind 19 FetchedPayload  which, found u8, bytes
+//! kind 24 Start           opaque bytes
 //!         which           term u64, worker u16, number u64, length u32, digest u32
 //! ```
 //!
@@ -41,6 +42,7 @@ pub(super) enum FrameKind {
     Payload = 17,
     FetchPayloads = 18,
     FetchedPayload = 19,
+    Start = 24,
 }
 
 impl FrameKind {
@@ -54,6 +56,7 @@ impl FrameKind {
             Self::Payload,
             Self::FetchPayloads,
             Self::FetchedPayload,
+            Self::Start,
         ];
         all.into_iter().find(|kind| *kind as u8 == byte)
     }
@@ -93,6 +96,7 @@ impl OutgoingFrame {
     pub(super) fn of(message: PeerMessage) -> Self {
         match message {
             PeerMessage::Raft(bytes) => Self::new(FrameKind::Raft, &[], bytes),
+            PeerMessage::Start(bytes) => Self::new(FrameKind::Start, &[], bytes),
             PeerMessage::Payload { payload, bytes } => {
                 Self::new(FrameKind::Payload, &which_bytes(payload), bytes)
             }
@@ -193,6 +197,7 @@ impl IncomingFrame {
         let Self { kind, mut body } = self;
         match (lane, FrameKind::from_byte(kind)) {
             (Lane::Control, Some(FrameKind::Raft)) => Ok(PeerMessage::Raft(body)),
+            (Lane::Control, Some(FrameKind::Start)) => Ok(PeerMessage::Start(body)),
             (Lane::Payloads(worker), Some(FrameKind::Payload)) => {
                 let payload = take_which(&mut body)?;
                 if payload.name.worker != worker {
@@ -262,6 +267,7 @@ mod tests {
         let (control, catch_up) = (Lane::Control, Lane::CatchUp);
         let messages = [
             (PeerMessage::Raft(payload.clone()), control),
+            (PeerMessage::Start(payload.clone()), control),
             (
                 PeerMessage::Payload {
                     payload: WHICH,
