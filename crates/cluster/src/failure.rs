@@ -23,8 +23,11 @@ pub enum NodeFailure {
         #[source]
         source: Box<StoreError>,
     },
-    /// The tables of the node could not be opened or read.
-    #[error("{doing} failed; start the node again when the cause is removed")]
+    /// The tables of the node could not be opened or read. The cause's own remedy is that of a
+    /// database that stands alone.
+    #[error(
+        "{doing} failed; start the node again when the cause is removed; put back no files of a backup: if the cause is damage, replace the node"
+    )]
     Database {
         /// The operation of the node.
         doing: &'static str,

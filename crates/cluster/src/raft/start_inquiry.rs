@@ -207,7 +207,8 @@ impl StartInquiry {
         let StartMessage { start, to, body } = message;
         let is_mine = to == self.options.start;
         let is_blank = now.term == 0 && now.last == LogEnd::default();
-        if is_mine {
+        // A request to be noted has to have the ticket.
+        if is_mine && !matches!(body, StartBody::Note { .. }) {
             self.learn(from, start);
         }
         let noted = StartBody::Noted {
@@ -225,9 +226,7 @@ impl StartInquiry {
             }
             StartBody::Note { .. } if is_mine && is_noted => self.send(from, start, noted),
             StartBody::Note { ticket, had } if is_mine && ticket == next_ticket => {
-                let ticket = self.random.next_u64();
-                let peer = self.peer(from);
-                (peer.start, peer.ticket) = (Some(start), ticket);
+                self.note(from, start);
                 self.noted.push((from, had));
                 self.send(from, start, noted);
             }
@@ -273,10 +272,19 @@ impl StartInquiry {
         }
     }
 
-    /// Notes a start from a message to the present one: the first that does so is at least as new
-    /// as this process.
+    /// Notes a start from a message to the present one, if none is noted. That start may be followed
+    /// by another one, but this process has counted nothing of those before.
     fn learn(&mut self, from: NodeId, start: u64) {
-        self.peer(from).start.get_or_insert(start);
+        if self.peer(from).start.is_none() {
+            self.note(from, start);
+        }
+    }
+
+    /// Notes a start, and makes earlier tickets void.
+    fn note(&mut self, from: NodeId, start: u64) {
+        let ticket = self.random.next_u64();
+        let peer = self.peer(from);
+        (peer.start, peer.ticket) = (Some(start), ticket);
     }
 
     fn peer(&mut self, node: NodeId) -> &mut Peer {

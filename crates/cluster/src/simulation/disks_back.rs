@@ -65,6 +65,11 @@ impl World {
         self.has_faults && has_copy && others < self.options.nodes / 2 && self.all_vote()
     }
 
+    /// Whether other faults would disturb the disk that goes back.
+    pub(super) fn is_steered(&self) -> bool {
+        (self.going.as_ref()).is_some_and(|going| going.way == Way::Ack)
+    }
+
     /// Keeps a copy of a disk, which is put back later.
     pub(super) fn begin_to_go_back(&mut self, node: usize, leader: Option<usize>) {
         if self.going.is_some() || !self.all_vote() {
@@ -74,10 +79,10 @@ impl World {
         let Some(leader) = leader else {
             return;
         };
-        let way = match self.random.below(4) {
-            1 => Way::Entries,
-            2 => Way::Vote,
-            3 if nodes == 3 => Way::Ack,
+        let way = match self.random.below(5) {
+            0 => Way::Entries,
+            1 => Way::Vote,
+            2 | 3 if nodes == 3 => Way::Ack,
             _ => Way::Plain,
         };
         let node = if node == leader && way != Way::Plain {
@@ -106,8 +111,9 @@ impl World {
             Way::Ack => {
                 (self.links.loss, self.links.doubling) = (0.0, 0.0);
                 self.links.delay_ns_max = MS;
+                self.nodes.iter_mut().for_each(|it| it.is_slow = false);
                 self.nodes[leader].is_stuck = true;
-                40 + self.random.below(80)
+                30 + self.random.below(50)
             }
         };
         self.going = Some(Going {
@@ -140,12 +146,14 @@ impl World {
             Step::Back if going.is_back => self.going = Some(going),
             Step::Back if going.way == Way::Vote || !self.can_go_back(going.node) => {
                 self.links.cut.clear();
+                self.nodes[going.leader].is_stuck = false;
             }
             Step::Back => self.put_back(going),
             Step::Spread => {
                 self.links.cut.clear();
                 self.cut_between(&[going.node], |it| it == going.leader);
-                let pause = 40 + self.random.below(60);
+                // A heartbeat, a rejection, a payload that is fetched.
+                let pause = 200 + self.random.below(100);
                 self.after(pause * MS, Event::Back(Step::Crash));
                 self.going = Some(going);
             }
@@ -180,7 +188,7 @@ impl World {
             }
             Way::Ack => {
                 self.cut_between(&[going.leader], |_| true);
-                let pause = 30 + self.random.below(50);
+                let pause = 20 + self.random.below(30);
                 self.after(pause * MS, Event::Back(Step::Spread));
             }
         }

@@ -616,6 +616,9 @@ impl World {
         }
         let pause = 100 + self.random.below(1_500);
         self.after(pause * MS, Event::Fault);
+        if self.is_steered() {
+            return;
+        }
         let node = self.random.index(self.options.nodes);
         // The leader more often than other nodes.
         let (members, _) = self.nodes.split_at(self.options.nodes);
@@ -627,7 +630,7 @@ impl World {
             Some(leader) if self.random.chance(0.4) => leader,
             _ => node,
         };
-        match self.random.below(14) {
+        match self.random.below(15) {
             0 | 1 => {
                 let writes = self.random.below(4);
                 self.crash_in_write.insert(node, writes);
@@ -670,7 +673,7 @@ impl World {
                 self.nodes[node].disk.set_capacity(Some(0));
             }
             5 => self.lose_disk(node),
-            12 | 13 => self.begin_to_go_back(node, leader),
+            12.. => self.begin_to_go_back(node, leader),
             7 => self.nodes[node].is_slow = !self.nodes[node].is_slow,
             8 if self.options.planted == Some(Fault::WipedNodeReturns) => {
                 let wiped = self.nodes[node].wipe(self.options.nodes);
