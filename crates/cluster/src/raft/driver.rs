@@ -14,9 +14,10 @@ use slog::{Discard, Logger, o};
 use super::entry_codec::{encode_body, from_raft};
 use super::entry_log::EntryLog;
 use super::events_and_effects::{RaftEffect, RaftEvent, RaftView, ReadId};
-use super::held_appends::{HeldAppends, Payloads};
+use super::held_appends::HeldAppends;
 use super::members::{Members, change_of};
-use super::message_codec::{decode, encode};
+use super::message_codec::decode;
+use super::payloads_here::{DurablePayloads, Here};
 use super::persistence::Persistence;
 use super::start_inquiry::{InquiryOptions, StartInquiry};
 use super::start_messages::AtStart;
@@ -24,7 +25,7 @@ use crate::entry::{EntryBody, LogEntry, PayloadName, PayloadRef};
 use crate::fault_injection::{Fault, FaultInjection};
 use crate::membership::{Member, Membership};
 use crate::network::{NodeId, PeerMessage};
-use crate::storage::{LogPosition, NodeStore, RaftRecord};
+use crate::storage::{LogPosition, RaftRecord};
 
 /// Largest number of payloads in one fetch request.
 pub(crate) const FETCH_MAX: usize = 1024;
@@ -84,18 +85,6 @@ pub(crate) struct RestoredRaft {
     pub(crate) missing: Vec<PayloadRef>,
 }
 
-/// The driver's view of the node's storage.
-pub(crate) trait DurablePayloads: Send + Sync {
-    /// The payload of this name that is durable here.
-    fn durable(&self, name: PayloadName) -> Option<PayloadRef>;
-}
-
-impl DurablePayloads for NodeStore {
-    fn durable(&self, name: PayloadName) -> Option<PayloadRef> {
-        self.durable_payload(name)
-    }
-}
-
 /// Raft refuses to start.
 #[derive(Debug, thiserror::Error)]
 pub enum RaftError {
@@ -105,27 +94,6 @@ pub enum RaftError {
     /// The snapshot's members are not valid.
     #[error("the members in the directory's last image are not valid: replace the node")]
     Members,
-}
-
-/// The payloads that this node has.
-struct Here {
-    durable: Arc<dyn DurablePayloads>,
-    /// The payloads that are not yet durable.
-    in_flight: HashMap<PayloadName, PayloadRef>,
-}
-
-impl Here {
-    fn is_durable(&self, payload: &PayloadRef) -> bool {
-        !self.in_flight.contains_key(&payload.name)
-            && self.durable.durable(payload.name).as_ref() == Some(payload)
-    }
-}
-
-impl Payloads for Here {
-    fn has(&self, payload: &PayloadRef) -> bool {
-        self.in_flight.get(&payload.name) == Some(payload)
-            || self.durable.durable(payload.name).as_ref() == Some(payload)
-    }
 }
 
 /// Raft of one node.
@@ -775,46 +743,6 @@ impl RaftDriver {
     pub(super) fn leader(&self) -> Option<NodeId> {
         let leader = self.raft.raft.leader_id;
         (leader != 0).then_some(NodeId::from_raft(leader))
-    }
-
-    fn send(&mut self, messages: Vec<Message>) {
-        for mut message in messages {
-            if !self.mend_batch(&mut message) {
-                continue;
-            }
-            let to = NodeId::from_raft(message.to);
-            let Some(starts) = self.inquiry.starts_to(to) else {
-                // It would drop the message.
-                continue;
-            };
-            let message = PeerMessage::Raft(encode(starts, &message));
-            self.effects.push(RaftEffect::Send(to, message));
-        }
-    }
-
-    /// Workaround for the batching of appends in raft-rs 0.7. It adds entries to an empty append
-    /// without checking its index: after a rejected append the entries may be earlier ones. raft-rs
-    /// itself uses the entries' own indexes then, and so does this function.
-    ///
-    /// Returns whether the message can be sent: the log tells the term of the preceding entry only
-    /// while this node leads in that term.
-    fn mend_batch(&self, message: &mut Message) -> bool {
-        let Some(first) = message.entries.first() else {
-            return true;
-        };
-        let before = first.index - 1;
-        if message.get_msg_type() != MessageType::MsgAppend || message.index == before {
-            return true;
-        }
-        let raft = &self.raft.raft;
-        if raft.state != StateRole::Leader || raft.term != message.term {
-            return false;
-        }
-        let Ok(term) = raft.raft_log.term(before) else {
-            return false;
-        };
-        (message.index, message.log_term) = (before, term);
-        true
     }
 
     fn show(&mut self) {

@@ -125,7 +125,7 @@ pub(crate) enum RaftEffect {
 pub(crate) struct StartView {
     /// The node has not heard from all others yet, and is silent.
     pub(crate) is_silent: bool,
-    /// Voters without whose answers the node has gone on.
+    /// Voters that had not answered when the node went on.
     pub(crate) without: u64,
     /// Its log has not reached the last entries of the others as of its start: it does not ask for
     /// votes.

@@ -28,7 +28,9 @@ mod members;
 #[cfg(test)]
 mod members_tests;
 mod message_codec;
+mod payloads_here;
 mod persistence;
+mod send;
 mod start_inquiry;
 mod start_messages;
 #[cfg(test)]

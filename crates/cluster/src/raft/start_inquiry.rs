@@ -202,7 +202,7 @@ impl StartInquiry {
         self.advance();
     }
 
-    /// Handles a message of a node whose messages are admitted.
+    /// Handles an admitted message.
     pub(super) fn receive(&mut self, from: NodeId, message: StartMessage, now: &Present<'_>) {
         let StartMessage { start, to, body } = message;
         let is_mine = to == self.options.start;
@@ -491,12 +491,12 @@ impl StartInquiry {
         self.floor
     }
 
-    /// Whether it may vote for a node whose log ends there.
+    /// Whether it may vote for a node with a log that ends there.
     pub(super) fn may_vote_for(&self, last: LogEnd) -> bool {
         !self.is_silent() && self.floor.is_none_or(|floor| last >= floor)
     }
 
-    /// Voters without whose answers the node has gone on.
+    /// Voters that had not answered when the node went on.
     pub(super) fn without(&self) -> &[NodeId] {
         &self.without
     }
@@ -524,7 +524,7 @@ mod tests {
         StartInquiry::new(options, &members())
     }
 
-    /// Passes messages from one to another, whose log ends there, and returns those that it answers.
+    /// Passes messages from one to another, and returns those that it answers.
     fn pass(from: u64, messages: &[StartMessage], to: &mut StartInquiry) -> Vec<StartMessage> {
         let members = members();
         let now = Present {

@@ -1,7 +1,7 @@
-//! Starts and disks that go back, in clusters of drivers whose disks and links are moved by hand.
+//! Starts and disks that go back, in clusters of drivers, with disks and links moved by hand.
 //!
-//! Each test of a rule has its counter-example beside it: the same steps under the fault that leaves
-//! the rule out. They are those of the model.
+//! Each test of a rule has its counter-example: the same steps under the fault that leaves the rule
+//! out. They are those of the model.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -47,7 +47,7 @@ struct Cluster {
     planted: FaultInjection,
     drivers: BTreeMap<u64, RaftDriver>,
     disks: BTreeMap<u64, Disk>,
-    /// Nodes whose disks do not answer, and the batches that wait.
+    /// Nodes with disks that do not answer, and the batches that wait.
     stuck: BTreeSet<u64>,
     waiting: Vec<(u64, u64, Vec<RaftRecord>)>,
     /// Cut links.
@@ -208,7 +208,7 @@ impl Cluster {
 }
 
 #[test]
-fn a_single_voter_waits_for_nobody() {
+fn a_single_voter_does_not_wait() {
     let mut it = Cluster::new(1, None);
     it.elect(1);
     it.propose(1, b"entry");
@@ -234,7 +234,7 @@ fn a_new_cluster_begins_with_a_majority() {
     };
     it.start(1, false);
     it.tick_all(100 * ELECTION_TICKS);
-    assert!(it.is_silent(1), "alone, it has nobody to speak to");
+    assert!(it.is_silent(1), "alone, it has no majority");
     it.start(2, false);
     it.tick_all(2);
     assert!(!it.is_silent(1) && !it.is_silent(2));
@@ -419,7 +419,7 @@ fn lose_an_entry(fault: Option<Fault>) -> bool {
 }
 
 #[test]
-fn below_the_floor_a_node_neither_votes_nor_asks_for_votes() {
+fn below_the_floor_a_node_has_no_say() {
     assert!(!lose_an_entry(None));
     assert!(lose_an_entry(Some(Fault::NoFloorAfterStart)));
 }
@@ -451,7 +451,7 @@ fn count_an_old_acknowledgement(fault: Option<Fault>) -> bool {
     let is_lost = it.leads(1) || it.leads(2);
     it.cut.clear();
     it.tick_all(20 * ELECTION_TICKS);
-    // Whoever finds that out stops.
+    // The node that finds it stops.
     assert_eq!(it.contradicted.contains(&3), is_lost && is_committed);
     is_lost && is_committed
 }

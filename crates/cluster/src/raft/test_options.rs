@@ -2,7 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::driver::{DurablePayloads, RaftOptions};
+use super::driver::RaftOptions;
+use super::payloads_here::DurablePayloads;
 use crate::entry::{PayloadName, PayloadRef};
 use crate::fault_injection::FaultInjection;
 use crate::network::NodeId;

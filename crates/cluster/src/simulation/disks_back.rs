@@ -1,7 +1,7 @@
 //! Disks that go back to an earlier state, at most a minority at a time.
 //!
-//! A node whose disk went back does not go on without the answers of all voters, until it has caught
-//! up: it cannot know, and the simulation does. Meanwhile no disk is lost. Some are steered, so that the node
+//! A node with such a disk does not go on without the answers of all voters, until it has caught
+//! up: it cannot know, and the simulation does. Until then no disk is lost. Some are steered, so that the node
 //! loses what only few others have:
 //!
 //! ```text
@@ -10,46 +10,13 @@
 //! ack:     copy X ── L's disk stuck, entry on X alone, X back, asks those behind ── entry there, committed ── L crashes
 //! ```
 
+use super::back_plan::{Going, Step, Way};
 use super::node::SimNode;
 use super::world::{Event, MS, World};
 use crate::raft::RaftView;
 
-/// A step of time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
-    /// The disk goes back.
-    Back,
-    /// The stuck leader reaches those behind.
-    Spread,
-    /// The stuck leader crashes, and those behind are cut off.
-    Crash,
-    /// All links are healed.
-    Heal,
-}
-
-/// The way of a disk that goes back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
-    /// Nothing is steered.
-    Plain,
-    Entries,
-    Vote,
-    Ack,
-}
-
-/// A disk that goes back.
-pub(super) struct Going {
-    way: Way,
-    node: usize,
-    leader: usize,
-    /// Those that lack what the node loses: with it a majority.
-    behind: Vec<usize>,
-    /// Whether its disk went back.
-    is_back: bool,
-}
-
 impl World {
-    /// Whether a disk went back whose node has not caught up.
+    /// Whether a disk went back, and its node has not caught up.
     pub(super) fn is_one_back(&self) -> bool {
         self.nodes.iter().any(|it| it.went_back)
     }

@@ -14,6 +14,7 @@
 //! applied the same entries have the same state; balances are conserved. Checks at the end: every
 //! command is answered, every node has everything, and every replacement votes.
 
+mod back_plan;
 mod checks;
 mod client;
 mod disks_back;

@@ -8,9 +8,9 @@ use namiki_client::protocol::{Request, Response};
 use namiki_platform::hash::hash_of;
 use namiki_platform::seeded_random::Random;
 
+use super::back_plan::{Going, Step};
 use super::checks::Checks;
 use super::client::{OPENING_BALANCE, SimClient};
-use super::disks_back::{Going, Step};
 use super::network::{Links, OPERATOR, Outbox, Sent};
 use super::node::{Part, SimNode};
 use crate::failure::NodeFailure;
