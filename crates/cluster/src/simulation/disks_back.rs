@@ -131,7 +131,7 @@ impl World {
                     self.crash(going.leader);
                     self.after(10 * MS, Event::Restart(going.leader));
                 }
-                self.after(6_000 * MS, Event::Back(Step::Heal));
+                self.after(4_500 * MS, Event::Back(Step::Heal));
                 self.going = Some(going);
             }
             Step::Heal => self.links.cut.clear(),

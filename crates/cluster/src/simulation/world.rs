@@ -614,7 +614,7 @@ impl World {
         if !self.has_faults {
             return;
         }
-        let pause = 100 + self.random.below(1_500);
+        let pause = 100 + self.random.below(1_200);
         self.after(pause * MS, Event::Fault);
         if self.is_steered() {
             return;
@@ -630,7 +630,7 @@ impl World {
             Some(leader) if self.random.chance(0.4) => leader,
             _ => node,
         };
-        match self.random.below(15) {
+        match self.random.below(16) {
             0 | 1 => {
                 let writes = self.random.below(4);
                 self.crash_in_write.insert(node, writes);
@@ -652,7 +652,7 @@ impl World {
                 }
             }
             4 => self.links.cut.clear(),
-            9 | 10 if let Some(leader) = leader => {
+            9 | 10 | 12 if let Some(leader) = leader => {
                 // Isolated with its clients, it collects entries that will be overwritten.
                 let id = self.nodes[leader].id;
                 for it in self.nodes.iter().map(|it| it.id) {
@@ -673,7 +673,7 @@ impl World {
                 self.nodes[node].disk.set_capacity(Some(0));
             }
             5 => self.lose_disk(node),
-            12.. => self.begin_to_go_back(node, leader),
+            13.. => self.begin_to_go_back(node, leader),
             7 => self.nodes[node].is_slow = !self.nodes[node].is_slow,
             8 if self.options.planted == Some(Fault::WipedNodeReturns) => {
                 let wiped = self.nodes[node].wipe(self.options.nodes);
