@@ -287,8 +287,13 @@ impl StartInquiry {
         (peer.start, peer.ticket) = (Some(start), ticket);
     }
 
+    /// A node, new if it is unknown: of each number, at most one that is not a member is kept.
     fn peer(&mut self, node: NodeId) -> &mut Peer {
-        let random = &mut self.random;
+        let (random, members) = (&mut self.random, &self.members);
+        if !self.peers.contains_key(&node) {
+            let is_member = |it: NodeId| members.nodes().any(|member| member == it);
+            (self.peers).retain(|it, _| it.number() != node.number() || is_member(*it));
+        }
         self.peers.entry(node).or_insert_with(|| Peer {
             ticket: random.next_u64(),
             ..Peer::default()
