@@ -23,8 +23,11 @@ pub enum NodeFailure {
         #[source]
         source: Box<StoreError>,
     },
-    /// The tables of the node could not be opened or read.
-    #[error("{doing} failed; start the node again when the cause is removed")]
+    /// The tables of the node could not be opened or read. The cause's own remedy is that of a
+    /// database that stands alone.
+    #[error(
+        "{doing} failed; start the node again when the cause is removed; put back no files of a backup: if the cause is damage, replace the node"
+    )]
     Database {
         /// The operation of the node.
         doing: &'static str,
@@ -62,6 +65,22 @@ pub enum NodeFailure {
         index: u64,
         /// The reason.
         cause: String,
+    },
+    /// The leader has another entry in the place of one that is committed here. Disks of other nodes
+    /// went back to an earlier state, or this one's did.
+    #[error(
+        "entry {index} is committed here with term {own_term}, and the leader of term {term} has it with term {leader_term}: disks have \
+         lost acknowledged data; keep the directories of all nodes, and find the disk that went back before you replace a node"
+    )]
+    Contradicted {
+        /// The entry.
+        index: u64,
+        /// Its term here.
+        own_term: u64,
+        /// The leader's term.
+        term: u64,
+        /// The entry's term in the leader's log.
+        leader_term: u64,
     },
     /// A payload does not match its entry.
     #[error(

@@ -48,6 +48,14 @@ pub enum Fault {
     RecycleByAge,
     /// The offset of an entry is counted from the snapshot instead of the entry behind it.
     OffsetFromSnapshot,
+    /// A node that starts asks a voter at once for its state, while others still count what earlier
+    /// starts have sent.
+    AskInOneRound,
+    /// A node that has started votes, and asks for votes, although its log lacks entries that the
+    /// others have.
+    NoFloorAfterStart,
+    /// A node that has started votes in a term in which it may have voted before.
+    VoteNotSpent,
 }
 
 impl Fault {
@@ -57,6 +65,13 @@ impl Fault {
         Self::SessionsNotInImage,
         Self::RecycleByAge,
         Self::OffsetFromSnapshot,
+    ];
+
+    /// Those of a start after which the disk went back.
+    pub const OF_STARTS: &[Self] = &[
+        Self::AskInOneRound,
+        Self::NoFloorAfterStart,
+        Self::VoteNotSpent,
     ];
 
     /// All others.

@@ -122,6 +122,19 @@ impl Membership {
         member.is_some_and(|it| it.node.incarnation() <= node.incarnation())
     }
 
+    /// Number of changes that have led to these members.
+    pub(crate) fn changes(&self) -> u64 {
+        let members = self.members.iter();
+        let changes = members.map(|it| 2 * (it.node.incarnation() - 1) + u64::from(it.votes));
+        changes.sum()
+    }
+
+    /// Whether these are later members of the same cluster.
+    pub(crate) fn succeeds(&self, earlier: &Self) -> bool {
+        let numbers = |it: &Self| it.nodes().map(NodeId::number).collect::<Vec<_>>();
+        self.changes() > earlier.changes() && numbers(self) == numbers(earlier)
+    }
+
     /// Whether a change fits.
     pub(crate) fn allows(&self, change: &MembershipChange) -> bool {
         match change {

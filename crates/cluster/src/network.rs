@@ -138,6 +138,9 @@ impl fmt::Debug for ClientName {
 pub enum PeerMessage {
     /// A Raft message, in the adapter's encoding. On the control lane.
     Raft(Bytes),
+    /// A message of a node that has started, or an answer to one, in the adapter's encoding. On the
+    /// control lane.
+    Start(Bytes),
     /// A payload that was just sealed. On the lane of its worker.
     Payload {
         /// Its name, length and digest.

@@ -56,10 +56,12 @@ pub(crate) enum Count {
     ImagesFailed,
     /// Bytes of images that were copied from other nodes.
     ImageBytesCopied,
+    /// Nodes that have started without entries that they had acknowledged to this leader.
+    NodesWentBack,
 }
 
 /// Names of the counters in the order of [`Count`], and their meaning.
-pub(crate) const COUNTS: [(Count, &str, &str); 16] = [
+pub(crate) const COUNTS: [(Count, &str, &str); 17] = [
     (
         Count::Campaigns,
         "campaigns",
@@ -135,6 +137,11 @@ pub(crate) const COUNTS: [(Count, &str, &str); 16] = [
         Count::ImageBytesCopied,
         "image_bytes_copied",
         "Bytes of images copied from other nodes.",
+    ),
+    (
+        Count::NodesWentBack,
+        "nodes_went_back",
+        "Nodes that started without entries that they had acknowledged to this leader.",
     ),
 ];
 

@@ -11,6 +11,7 @@ use namiki_platform::disk::DiskSpace;
 use namiki_platform::machine::resident_bytes;
 
 use crate::network::NodeId;
+use crate::raft::StartView;
 use crate::shared::Shared;
 use crate::status::role_of;
 use crate::transport::{Connections, PeerConnections};
@@ -44,6 +45,8 @@ pub(crate) struct Observation {
     pub(crate) refused_messages: u64,
     /// Payloads that this node once had on its disk and lacks.
     pub(crate) missing_payloads: u64,
+    /// The state of its start.
+    pub(crate) start: StartView,
     /// Whether this node votes.
     pub(crate) votes: bool,
     pub(crate) peers: Vec<ObservedPeer>,
@@ -121,6 +124,7 @@ impl Observer {
             applied,
             refused_messages: view.refused,
             missing_payloads: view.missing,
+            start: view.start,
             votes: membership.voters().any(|it| it == shared.node),
             peers: peers.collect(),
             clients: self.connections.clients(),
@@ -202,6 +206,7 @@ pub(super) mod tests {
             applied: 10,
             refused_messages: 0,
             missing_payloads: 0,
+            start: StartView::default(),
             votes: true,
             peers: vec![peer(2), peer(3)],
             clients: 2,

@@ -82,6 +82,10 @@ fn raft(page: &mut Exposition, node: &Observation) {
     }
     let help = "Messages of other nodes that were refused.";
     page.counter("messages_refused", help, node.refused_messages);
+    let help = "Whether the node has started, and is silent until the other voters have answered.";
+    page.gauge("start_silent", help, u8::from(node.start.is_silent));
+    let help = "Voters without whose answers this start has gone on.";
+    page.gauge("start_unanswered", help, node.start.without);
     let help = "Payloads that are damaged or missing on this disk. Until they are restored, the node does not participate.";
     page.gauge("payloads_missing", help, node.missing_payloads);
 }

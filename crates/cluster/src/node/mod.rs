@@ -13,6 +13,8 @@
 mod opened_node;
 pub(crate) mod parts;
 
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
+use std::num::NonZeroU64;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -57,6 +59,11 @@ pub struct NodeOptions {
     pub cache_bytes: usize,
     /// Seed of the election timeouts.
     pub seed: u64,
+    /// The number of this start, which no other start of the node has; `None`: a random one.
+    pub start: Option<NonZeroU64>,
+    /// Whether the node, once started, never goes on without the answers of all voters: its disk is
+    /// known to have gone back.
+    pub asks_all: bool,
     /// A fault, in simulations.
     pub planted: FaultInjection,
     /// Log for changes of the role. Default: none.
@@ -73,6 +80,8 @@ impl Default for NodeOptions {
             images: ImageOptions::default(),
             cache_bytes: 256 << 20,
             seed: 1,
+            start: None,
+            asks_all: false,
             planted: FaultInjection::default(),
             logger: Logger::root(Discard, o!()),
         }
@@ -94,9 +103,16 @@ impl NodeOptions {
             inflight_max: 1024,
             message_bytes: 64 << 10,
             seed: self.seed,
+            start: self.start.map_or_else(random_start, NonZeroU64::get),
+            asks_all: self.asks_all,
             planted: self.planted,
         }
     }
+}
+
+/// A number for a start. The seed does not serve: in a container it is always the same.
+fn random_start() -> u64 {
+    RandomState::new().build_hasher().finish().max(1)
 }
 
 /// A running node. Dropping it stops it, as a crash does: everything acknowledged is on disk.

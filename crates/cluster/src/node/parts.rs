@@ -30,7 +30,7 @@ use crate::pacing::Pacing;
 use crate::payload_cache::PayloadCache;
 use crate::raft::{
     FETCH_MAX, RAFT_BYTES_MAX, RAFT_MESSAGE_BYTES, RaftDriver, RaftEffect, RaftEvent, RaftView,
-    ReplaceRefusal, RestoredRaft,
+    ReplaceRefusal, RestoredRaft, StartView,
 };
 use crate::scan_slots::ScanSlots;
 use crate::session::SessionTable;
@@ -122,6 +122,7 @@ impl Parts {
                 refused: 0,
                 missing: restored.missing.len() as u64,
                 matched: Vec::new(),
+                start: StartView::default(),
             }),
             applied: AtomicU64::new(at.index),
             unwritten_bytes: AtomicU64::new(0),
@@ -191,6 +192,28 @@ pub(crate) fn run_raft(
             RaftEffect::NeedsSnapshot(node) => {
                 (shared.fetches).put_within((node, Fetch::Offer), 1, FETCHES_MAX);
             }
+            RaftEffect::NewerMembers(nodes) => shared.network.set_members(&nodes),
+            RaftEffect::StartedWithout(nodes) => note_started_without(shared, &nodes),
+            RaftEffect::WentBack {
+                node,
+                matched,
+                last,
+            } => {
+                shared.metrics.increment(Count::NodesWentBack);
+                slog::warn!(shared.logger, "node {} went back: it has acknowledged entries that its disk has no more; it gets them again. If \
+                    its directory was not put back on purpose, check its disk", node; "acknowledged" => matched, "has" => last);
+            }
+            RaftEffect::Contradicted {
+                term,
+                index,
+                own_term,
+                leader_term,
+            } => shared.fail(NodeFailure::Contradicted {
+                index,
+                own_term,
+                term,
+                leader_term,
+            }),
             RaftEffect::Members(membership) => shared.set_membership(membership),
             RaftEffect::MembersDurable(nodes) => {
                 for node in nodes {
@@ -213,6 +236,16 @@ pub(crate) fn run_raft(
             }
         }
     }
+}
+
+fn note_started_without(shared: &Shared, nodes: &[NodeId]) {
+    let names: Vec<String> = nodes.iter().map(NodeId::to_string).collect();
+    slog::warn!(
+        shared.logger,
+        "this node has started without the answer of node {}: if its directory was put back from a copy, what it lacks \
+        may be lost; start the nodes that are down, and it asks them again",
+        names.join(", ")
+    );
 }
 
 /// Writes the queued records of stream 0.
@@ -345,6 +378,11 @@ impl Inbox for NodeInbox {
                 let weight = bytes.len() + RAFT_MESSAGE_BYTES;
                 let message = RaftEvent::Message(from, bytes);
                 // A message that finds no room is lost, as on a broken connection.
+                shared.raft.put_within(message, weight, RAFT_BYTES_MAX);
+            }
+            PeerMessage::Start(bytes) => {
+                let weight = bytes.len() + RAFT_MESSAGE_BYTES;
+                let message = RaftEvent::Start(from, bytes);
                 shared.raft.put_within(message, weight, RAFT_BYTES_MAX);
             }
             PeerMessage::Payload { payload, bytes }

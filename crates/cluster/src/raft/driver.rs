@@ -14,15 +14,18 @@ use slog::{Discard, Logger, o};
 use super::entry_codec::{encode_body, from_raft};
 use super::entry_log::EntryLog;
 use super::events_and_effects::{RaftEffect, RaftEvent, RaftView, ReadId};
-use super::held_appends::{HeldAppends, Payloads};
+use super::held_appends::HeldAppends;
 use super::members::{Members, change_of};
-use super::message_codec::{decode, encode};
+use super::message_codec::decode;
+use super::payloads_here::{DurablePayloads, Here};
 use super::persistence::Persistence;
+use super::start_inquiry::{InquiryOptions, StartInquiry};
+use super::start_messages::AtStart;
 use crate::entry::{EntryBody, LogEntry, PayloadName, PayloadRef};
 use crate::fault_injection::{Fault, FaultInjection};
 use crate::membership::{Member, Membership};
 use crate::network::{NodeId, PeerMessage};
-use crate::storage::{LogPosition, NodeStore, RaftRecord};
+use crate::storage::{LogPosition, RaftRecord};
 
 /// Largest number of payloads in one fetch request.
 pub(crate) const FETCH_MAX: usize = 1024;
@@ -50,6 +53,11 @@ pub(crate) struct RaftOptions {
     pub(crate) message_bytes: u64,
     /// Seed of the election timeouts.
     pub(crate) seed: u64,
+    /// The number of this start: no other start of this node has it. Not 0.
+    pub(crate) start: u64,
+    /// Whether this start never goes on without the answer of a voter: its disk is known to have
+    /// lost something.
+    pub(crate) asks_all: bool,
     /// A fault, in simulations.
     pub(crate) planted: FaultInjection,
 }
@@ -77,18 +85,6 @@ pub(crate) struct RestoredRaft {
     pub(crate) missing: Vec<PayloadRef>,
 }
 
-/// The driver's view of the node's storage.
-pub(crate) trait DurablePayloads: Send + Sync {
-    /// The payload of this name that is durable here.
-    fn durable(&self, name: PayloadName) -> Option<PayloadRef>;
-}
-
-impl DurablePayloads for NodeStore {
-    fn durable(&self, name: PayloadName) -> Option<PayloadRef> {
-        self.durable_payload(name)
-    }
-}
-
 /// Raft refuses to start.
 #[derive(Debug, thiserror::Error)]
 pub enum RaftError {
@@ -100,27 +96,6 @@ pub enum RaftError {
     Members,
 }
 
-/// The payloads that this node has.
-struct Here {
-    durable: Arc<dyn DurablePayloads>,
-    /// The payloads that are not yet durable.
-    in_flight: HashMap<PayloadName, PayloadRef>,
-}
-
-impl Here {
-    fn is_durable(&self, payload: &PayloadRef) -> bool {
-        !self.in_flight.contains_key(&payload.name)
-            && self.durable.durable(payload.name).as_ref() == Some(payload)
-    }
-}
-
-impl Payloads for Here {
-    fn has(&self, payload: &PayloadRef) -> bool {
-        self.in_flight.get(&payload.name) == Some(payload)
-            || self.durable.durable(payload.name).as_ref() == Some(payload)
-    }
-}
-
 /// Raft of one node.
 pub(crate) struct RaftDriver {
     pub(super) raft: RawNode<EntryLog>,
@@ -129,14 +104,15 @@ pub(crate) struct RaftDriver {
     here: Here,
     held: HeldAppends,
     pub(super) persistence: Persistence,
+    pub(super) inquiry: StartInquiry,
     missing: Vec<PayloadRef>,
     /// Committed entries that are withheld while payloads are missing.
     withheld: Vec<LogEntry>,
     pub(super) last_batch: u64,
     /// The term and the vote in the records of stream 0.
-    recorded_vote: (u64, u64),
+    pub(super) recorded_vote: (u64, u64),
     /// The batch with that record.
-    vote_batch: u64,
+    pub(super) vote_batch: u64,
     pub(super) recorded_commit: u64,
     recorded_persisted: u64,
     /// The term in which it leads, according to its effects.
@@ -161,18 +137,20 @@ pub(crate) struct RaftDriver {
     postponed: Vec<EntryBody>,
     view: Option<RaftView>,
     pub(super) effects: Vec<RaftEffect>,
-    refused: u64,
+    pub(super) refused: u64,
     pub(super) planted: FaultInjection,
     /// With an injected fault: the last entry that was handed out.
     given_out: u64,
     ticks: u64,
     /// Nodes that need truncated entries, as long as this one leads.
-    told_behind: HashMap<NodeId, Behind>,
+    pub(super) told_behind: HashMap<NodeId, Behind>,
+    /// The leader's log contradicts a committed entry of this one: the node does nothing more.
+    pub(super) is_contradicted: bool,
 }
 
 /// A node that needs truncated entries.
 #[derive(Default)]
-struct Behind {
+pub(super) struct Behind {
     /// Tick at which that was reported last.
     tick: Option<u64>,
     /// The entry behind the one from which on it was sent entries last; 0: none.
@@ -222,7 +200,8 @@ impl RaftDriver {
             id: options.node.to_raft(),
             applied: snapshot.index,
             election_tick: options.election_ticks,
-            max_election_tick: 4 * options.election_ticks,
+            // The driver sets every timeout.
+            max_election_tick: usize::MAX,
             heartbeat_tick: options.heartbeat_ticks,
             max_size_per_msg: options.message_bytes,
             max_inflight_msgs: options.inflight_max,
@@ -234,6 +213,19 @@ impl RaftDriver {
         };
         let logger = Logger::root(Discard, o!());
         let raft = RawNode::new(&config, log, &logger).map_err(RaftError::Start)?;
+        let had = AtStart {
+            term: restored.term,
+            last: recorded_persisted,
+        };
+        let inquiry = InquiryOptions {
+            node: options.node,
+            start: options.start,
+            had,
+            election_ticks: options.election_ticks,
+            asks_all: options.asks_all,
+            planted: options.planted,
+        };
+        let inquiry = StartInquiry::new(inquiry, &at_snapshot);
         let members = Members::new(options.node, at_snapshot);
         let mut driver = Self {
             drawn_for: (raft.raft.term, raft.raft.state),
@@ -246,6 +238,7 @@ impl RaftDriver {
             },
             held: HeldAppends::default(),
             persistence: Persistence::default(),
+            inquiry,
             missing: restored.missing,
             withheld: Vec::new(),
             last_batch: 0,
@@ -271,6 +264,7 @@ impl RaftDriver {
             planted: options.planted,
             given_out: snapshot.index,
             told_behind: HashMap::new(),
+            is_contradicted: false,
             ticks: 0,
         };
         driver.draw_timeout();
@@ -282,7 +276,9 @@ impl RaftDriver {
     /// Handles events. [`RaftDriver::take_effects`] then returns the effects.
     pub(crate) fn handle(&mut self, events: impl IntoIterator<Item = RaftEvent>) {
         for event in events {
-            self.handle_one(event);
+            if !self.is_contradicted {
+                self.handle_one(event);
+            }
         }
         self.run_ready();
     }
@@ -292,6 +288,7 @@ impl RaftDriver {
             RaftEvent::Tick => self.tick(),
             RaftEvent::Applied(index) => self.applied = Some(index),
             RaftEvent::Message(from, bytes) => self.take_message(from, &bytes),
+            RaftEvent::Start(from, bytes) => self.take_start_message(from, &bytes),
             RaftEvent::PayloadReceived(payload) => self.payload_received(payload),
             RaftEvent::PayloadsDurable(payloads) => {
                 for payload in payloads {
@@ -320,7 +317,7 @@ impl RaftDriver {
 
     fn take_message(&mut self, from: NodeId, bytes: &[u8]) {
         match decode(from, self.node, bytes) {
-            Ok(mut message) => {
+            Ok((starts, mut message)) => {
                 if self.planted.has(Fault::IncarnationsMixed)
                     && let Some(member) = self.members.current.of_number(from.number())
                 {
@@ -328,6 +325,9 @@ impl RaftDriver {
                 } else if !self.members.admits(from) {
                     // Messages of a node that is not a member are ignored.
                     self.refused += 1;
+                    return;
+                }
+                if !self.inquiry.admits(from, starts) {
                     return;
                 }
                 self.members.heard(NodeId::from_raft(message.from));
@@ -415,7 +415,8 @@ impl RaftDriver {
         }
         self.held.tick();
         self.members.tick();
-        if self.is_whole() {
+        self.inquiry.tick(self.is_leaderless());
+        if self.is_whole() && !self.inquiry.is_silent() {
             self.draw_timeout();
             self.raft.tick();
         }
@@ -476,7 +477,7 @@ impl RaftDriver {
     }
 
     fn receive(&mut self, mut message: Message) {
-        if !self.is_whole() {
+        if !self.is_whole() || !self.may_take(&message) {
             return;
         }
         match message.get_msg_type() {
@@ -499,12 +500,15 @@ impl RaftDriver {
             }
             // If it were elected during its replay, all clients would wait. The leader continues if
             // no new one appears.
-            MessageType::MsgTimeoutNow if self.is_behind() => {}
+            MessageType::MsgTimeoutNow if self.is_behind() || self.inquiry.floor().is_some() => {}
             _ => self.step(message),
         }
     }
 
     fn step(&mut self, message: Message) {
+        if self.note_contradiction(&message) {
+            return;
+        }
         // An error means that the message has no effect: its node is not a member, or a proposal
         // has no leader.
         let _ = self.raft.step(message);
@@ -567,12 +571,19 @@ impl RaftDriver {
             self.timeout_ticks = self.election_ticks + extra;
         }
         let wait = 2 * self.election_ticks * usize::from(self.is_behind());
-        self.raft
-            .raft
-            .set_randomized_election_timeout(self.timeout_ticks + wait);
+        // Below the floor, it never asks for votes.
+        let timeout = match self.inquiry.floor() {
+            Some(_) => usize::MAX - 1,
+            None => self.timeout_ticks + wait,
+        };
+        self.raft.raft.set_randomized_election_timeout(timeout);
     }
 
     fn run_ready(&mut self) {
+        if self.is_contradicted {
+            return;
+        }
+        self.run_inquiry();
         self.draw_timeout();
         loop {
             while self.raft.has_ready() {
@@ -584,6 +595,7 @@ impl RaftDriver {
             self.raft.on_persist_ready(ready);
             self.send(messages);
         }
+        self.speak_when_durable();
         self.draw_timeout();
         self.report_behind();
         self.note_durable_members();
@@ -592,8 +604,11 @@ impl RaftDriver {
 
     fn take_ready(&mut self) {
         let mut ready = self.raft.ready();
+        // A silent node sends nothing, now or later.
         let messages = ready.take_messages();
-        self.send(messages);
+        if !self.inquiry.is_silent() {
+            self.send(messages);
+        }
         self.note_leadership();
         for read in ready.take_read_states() {
             if let Ok(id) = read.request_ctx[..].try_into() {
@@ -632,6 +647,9 @@ impl RaftDriver {
             self.append(records);
         }
         let mut waiting = ready.take_persisted_messages();
+        if self.inquiry.is_silent() {
+            waiting.clear();
+        }
         if self.planted.has(Fault::PromiseBeforeDurable) {
             self.send(std::mem::take(&mut waiting));
         }
@@ -722,45 +740,9 @@ impl RaftDriver {
         }
     }
 
-    fn leader(&self) -> Option<NodeId> {
+    pub(super) fn leader(&self) -> Option<NodeId> {
         let leader = self.raft.raft.leader_id;
         (leader != 0).then_some(NodeId::from_raft(leader))
-    }
-
-    fn send(&mut self, messages: Vec<Message>) {
-        for mut message in messages {
-            if !self.mend_batch(&mut message) {
-                continue;
-            }
-            let to = NodeId::from_raft(message.to);
-            let message = PeerMessage::Raft(encode(&message));
-            self.effects.push(RaftEffect::Send(to, message));
-        }
-    }
-
-    /// Workaround for the batching of appends in raft-rs 0.7. It adds entries to an empty append
-    /// without checking its index: after a rejected append the entries may be earlier ones. raft-rs
-    /// itself uses the entries' own indexes then, and so does this function.
-    ///
-    /// Returns whether the message can be sent: the log tells the term of the preceding entry only
-    /// while this node leads in that term.
-    fn mend_batch(&self, message: &mut Message) -> bool {
-        let Some(first) = message.entries.first() else {
-            return true;
-        };
-        let before = first.index - 1;
-        if message.get_msg_type() != MessageType::MsgAppend || message.index == before {
-            return true;
-        }
-        let raft = &self.raft.raft;
-        if raft.state != StateRole::Leader || raft.term != message.term {
-            return false;
-        }
-        let Ok(term) = raft.raft_log.term(before) else {
-            return false;
-        };
-        (message.index, message.log_term) = (before, term);
-        true
     }
 
     fn show(&mut self) {
@@ -787,6 +769,7 @@ impl RaftDriver {
             refused: self.refused,
             missing: self.missing.len() as u64,
             matched,
+            start: self.start_view(),
         };
         if self.view.as_ref() != Some(&view) {
             self.view = Some(view.clone());

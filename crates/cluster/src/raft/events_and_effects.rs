@@ -29,6 +29,8 @@ pub(crate) enum RaftEvent {
     Applied(u64),
     /// A node has sent a message.
     Message(NodeId, Bytes),
+    /// A node has sent a message of a start inquiry.
+    Start(NodeId, Bytes),
     /// A payload has arrived, or was sealed here. It is not durable yet.
     PayloadReceived(PayloadRef),
     /// These payloads are durable.
@@ -88,6 +90,43 @@ pub(crate) enum RaftEffect {
     NeedsSnapshot(NodeId),
     /// This node does not become a member, or not now.
     NotReplaced(NodeId, ReplaceRefusal),
+    /// Other nodes know these members, which are newer than those of the own log. They have to be
+    /// dialled.
+    NewerMembers(Vec<NodeId>),
+    /// This start goes on without the answers of these voters.
+    StartedWithout(Vec<NodeId>),
+    /// For a leader: a node has started without entries that it has acknowledged to this leader.
+    WentBack {
+        /// The node.
+        node: NodeId,
+        /// The last entry that it had acknowledged.
+        matched: u64,
+        /// Its last entry now.
+        last: u64,
+    },
+    /// The leader has another entry in the place of a committed one of this node, which must stop.
+    Contradicted {
+        /// The leader's term.
+        term: u64,
+        /// The entry.
+        index: u64,
+        /// Its term here.
+        own_term: u64,
+        /// Its term in the leader's log.
+        leader_term: u64,
+    },
+}
+
+/// The published state of a start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct StartView {
+    /// The node has not heard from all others yet, and is silent.
+    pub(crate) is_silent: bool,
+    /// Voters that had not answered when the node went on.
+    pub(crate) without: u64,
+    /// Its log has not reached the last entries of the others as of its start: it does not ask for
+    /// votes.
+    pub(crate) is_below_floor: bool,
 }
 
 /// The published state of Raft.
@@ -112,4 +151,6 @@ pub(crate) struct RaftView {
     pub(crate) missing: u64,
     /// For a leader: the last matching entry of each node's log.
     pub(crate) matched: Vec<(NodeId, u64)>,
+    /// The state of this start.
+    pub(crate) start: StartView,
 }

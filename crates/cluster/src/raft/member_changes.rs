@@ -190,6 +190,7 @@ impl RaftDriver {
 
     /// Announces the members.
     pub(super) fn announce_members(&mut self) {
+        self.inquiry.set_members(&self.members.current);
         let members = Arc::new(self.members.current.clone());
         self.effects.push(RaftEffect::Members(members));
     }

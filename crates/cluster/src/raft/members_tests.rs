@@ -11,7 +11,7 @@ use super::driver::{LAG_MAX, RaftDriver, RestoredRaft};
 use super::entry_codec::to_raft;
 use super::events_and_effects::{RaftEffect, RaftEvent, RaftView};
 use super::members::ReplaceRefusal;
-use super::message_codec::encode;
+use super::message_codec::{Starts, encode};
 use super::test_options::{ELECTION_TICKS, NoPayloads, options};
 use crate::entry::EntryBody;
 use crate::fault_injection::FaultInjection;
@@ -62,6 +62,9 @@ impl Cluster {
                         RaftEffect::Send(to, PeerMessage::Raft(bytes)) => {
                             messages.push_back((to, RaftEvent::Message(*node, bytes)));
                         }
+                        RaftEffect::Send(to, PeerMessage::Start(bytes)) => {
+                            messages.push_back((to, RaftEvent::Start(*node, bytes)));
+                        }
                         RaftEffect::AppendRaft { batch, .. } => {
                             messages.push_back((*node, RaftEvent::BatchDurable(batch)));
                         }
@@ -78,7 +81,9 @@ impl Cluster {
             for (to, event) in messages {
                 let is_silent = |node: &NodeId| self.silent.contains(node);
                 let is_lost = match &event {
-                    RaftEvent::Message(from, _) => is_silent(from) || is_silent(&to),
+                    RaftEvent::Message(from, _) | RaftEvent::Start(from, _) => {
+                        is_silent(from) || is_silent(&to)
+                    }
                     _ => false,
                 };
                 if let Some(driver) = self.drivers.get_mut(&to)
@@ -344,7 +349,11 @@ fn a_change_is_recorded_with_its_commit_index() {
     append.entries = entries.collect::<Vec<_>>().into();
     let mut driver = driver(node, 3);
     driver.take_effects();
-    driver.handle([RaftEvent::Message(leader, encode(&append))]);
+    let starts = Starts {
+        of: u64::MAX,
+        to: driver.inquiry.own_start(),
+    };
+    driver.handle([RaftEvent::Message(leader, encode(starts, &append))]);
     let effects = driver.take_effects();
     let records = effects.iter().find_map(|effect| match effect {
         RaftEffect::AppendRaft { records, .. } => Some(&records[..]),

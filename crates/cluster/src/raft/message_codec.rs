@@ -34,9 +34,19 @@ pub(crate) enum MessageError {
     Entries { after: u64 },
 }
 
-/// The fields of raft-rs's `Message` that nodes use.
+/// The starts between which a message goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Starts {
+    /// The sender's.
+    pub(super) of: u64,
+    /// The receiver's, as the sender knows it.
+    pub(super) to: u64,
+}
+
+/// The starts, and the fields of raft-rs's `Message` that nodes use.
 #[derive(Serialize, Deserialize)]
 struct Wire<'a> {
+    starts: Starts,
     kind: u8,
     to: u64,
     from: u64,
@@ -64,7 +74,7 @@ struct WireEntry<'a> {
 
 /// # Panics
 /// If its entries are not consecutive: the bytes do not contain their indexes.
-pub(super) fn encode(message: &Message) -> Bytes {
+pub(super) fn encode(starts: Starts, message: &Message) -> Bytes {
     for (at, entry) in message.entries.iter().enumerate() {
         let distance = entry.index.wrapping_sub(message.index);
         assert_eq!(distance, 1 + at as u64, "an append without gaps");
@@ -78,6 +88,7 @@ pub(super) fn encode(message: &Message) -> Bytes {
         }
     });
     let wire = Wire {
+        starts,
         kind: message.get_msg_type() as u8,
         to: message.to,
         from: message.from,
@@ -113,7 +124,11 @@ const KINDS: &[MessageType] = &[
     MessageType::MsgRequestPreVoteResponse,
 ];
 
-pub(super) fn decode(from: NodeId, to: NodeId, bytes: &[u8]) -> Result<Message, MessageError> {
+pub(super) fn decode(
+    from: NodeId,
+    to: NodeId,
+    bytes: &[u8],
+) -> Result<(Starts, Message), MessageError> {
     let wire: Wire<'_> = postcard::from_bytes(bytes).map_err(|_| MessageError::Undecodable)?;
     let kind = (KINDS.iter().find(|kind| **kind as u8 == wire.kind))
         .ok_or(MessageError::Kind(wire.kind))?;
@@ -157,7 +172,7 @@ pub(super) fn decode(from: NodeId, to: NodeId, bytes: &[u8]) -> Result<Message, 
     message.priority = wire.priority;
     message.context = Bytes::copy_from_slice(wire.context);
     message.entries = entries.into();
-    Ok(message)
+    Ok((wire.starts, message))
 }
 
 /// For tests with hostile bytes: decodes a message, asserts that encoding it yields the same bytes,
@@ -167,8 +182,9 @@ pub(super) fn decode(from: NodeId, to: NodeId, bytes: &[u8]) -> Result<Message, 
 /// The reason for which it is dropped.
 #[cfg(feature = "hostile-bytes")]
 pub(crate) fn look_at_message(from: NodeId, to: NodeId, bytes: &[u8]) -> Result<(), MessageError> {
-    let message = decode(from, to, bytes)?;
-    assert_eq!(decode(from, to, &encode(&message)).as_ref(), Ok(&message));
+    let (starts, message) = decode(from, to, bytes)?;
+    let again = decode(from, to, &encode(starts, &message));
+    assert_eq!(again.as_ref(), Ok(&(starts, message.clone())));
     for entry in &message.entries {
         from_raft(entry).expect("a message with an entry of another kind is dropped");
     }
@@ -195,7 +211,7 @@ pub(crate) fn messages(from: NodeId, to: NodeId, payload: PayloadRef) -> Vec<Byt
             let entries = entries.map(|(index, body)| to_raft(index, 7, body));
             message.entries = entries.collect::<Vec<_>>().into();
         }
-        encode(&message)
+        encode(Starts { of: 11, to: 12 }, &message)
     };
     KINDS.iter().map(of_kind).collect()
 }
@@ -206,6 +222,8 @@ mod tests {
 
     use super::*;
     use crate::membership::MembershipChange;
+
+    const STARTS: Starts = Starts { of: 11, to: 12 };
 
     fn append() -> Message {
         let mut message = Message::default();
@@ -222,8 +240,12 @@ mod tests {
     fn a_message_comes_back_as_it_was() {
         let message = append();
         assert_eq!(
-            decode(NodeId::first(1), NodeId::first(2), &encode(&message)),
-            Ok(message)
+            decode(
+                NodeId::first(1),
+                NodeId::first(2),
+                &encode(STARTS, &message)
+            ),
+            Ok((STARTS, message))
         );
     }
 
@@ -234,9 +256,11 @@ mod tests {
         let mut message = append();
         message.entries[0].set_entry_type(EntryType::EntryConfChangeV2);
         message.entries[0].context = change.clone();
-        let decoded =
-            |message: &Message| decode(NodeId::first(1), NodeId::first(2), &encode(message));
-        assert_eq!(decoded(&message), Ok(message.clone()));
+        let decoded = |message: &Message| {
+            let bytes = encode(STARTS, message);
+            decode(NodeId::first(1), NodeId::first(2), &bytes)
+        };
+        assert_eq!(decoded(&message), Ok((STARTS, message.clone())));
         message.entries[0].context = change.slice(..1);
         assert_eq!(decoded(&message), Err(MessageError::Entries { after: 40 }));
     }
@@ -246,8 +270,8 @@ mod tests {
         let refused = |change: fn(&mut Message)| {
             let mut message = append();
             change(&mut message);
-            decode(NodeId::first(1), NodeId::first(2), &encode(&message))
-                .expect_err("it is refused")
+            let bytes = encode(STARTS, &message);
+            decode(NodeId::first(1), NodeId::first(2), &bytes).expect_err("it is refused")
         };
         assert_eq!(
             refused(|it| it.entries[0].term = 5),
@@ -281,7 +305,7 @@ mod tests {
 
     #[test]
     fn no_prefix_of_a_message_is_one() {
-        let whole = encode(&append());
+        let whole = encode(STARTS, &append());
         for length in 0..whole.len() {
             assert_eq!(
                 decode(NodeId::first(1), NodeId::first(2), &whole[..length]),

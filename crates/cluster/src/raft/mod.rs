@@ -10,6 +10,8 @@
 //!   stream 0 and its payload are durable; votes and acknowledgements that depend on the entry wait
 //!   for that.
 //! - **A codec of its own** (`message_codec.rs`): no byte from the network reaches raft-rs's parser.
+//! - **A node that starts asks before it speaks** (`start_inquiry.rs`): its disk may have gone back to
+//!   an earlier state.
 //! - **Members** (`member_changes.rs`): entries of the log assign a lost node's number to its
 //!   replacement.
 //! - **Randomness from a seed**: the driver draws the election timeouts.
@@ -26,7 +28,14 @@ mod members;
 #[cfg(test)]
 mod members_tests;
 mod message_codec;
+mod payloads_here;
 mod persistence;
+mod send;
+mod start_inquiry;
+mod start_messages;
+#[cfg(test)]
+mod start_tests;
+mod starts;
 #[cfg(test)]
 mod test_options;
 #[cfg(test)]
@@ -35,8 +44,10 @@ mod truncation_tests;
 pub(crate) use driver::RaftError;
 pub(crate) use driver::{FETCH_MAX, LAG_MAX, RaftDriver, RaftOptions, RestoredRaft};
 pub(crate) use events_and_effects::{
-    RAFT_BYTES_MAX, RAFT_MESSAGE_BYTES, RaftEffect, RaftEvent, RaftView, ReadId,
+    RAFT_BYTES_MAX, RAFT_MESSAGE_BYTES, RaftEffect, RaftEvent, RaftView, ReadId, StartView,
 };
 pub(crate) use members::ReplaceRefusal;
 #[cfg(feature = "hostile-bytes")]
 pub(crate) use message_codec::{look_at_message, messages};
+#[cfg(feature = "hostile-bytes")]
+pub(crate) use start_messages::{look_at_start_message, start_messages};

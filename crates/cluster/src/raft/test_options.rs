@@ -1,9 +1,15 @@
 //! The options of drivers without disks, for tests.
 
-use super::driver::{DurablePayloads, RaftOptions};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::driver::RaftOptions;
+use super::payloads_here::DurablePayloads;
 use crate::entry::{PayloadName, PayloadRef};
 use crate::fault_injection::FaultInjection;
 use crate::network::NodeId;
+
+/// Starts of all tests, so that no two are the same.
+static STARTS: AtomicU64 = AtomicU64::new(1);
 
 pub(super) const ELECTION_TICKS: usize = 10;
 
@@ -24,6 +30,8 @@ pub(super) fn options(node: NodeId, planted: FaultInjection) -> RaftOptions {
         inflight_max: 64,
         message_bytes: 1 << 16,
         seed: 1,
+        start: STARTS.fetch_add(1, Ordering::Relaxed),
+        asks_all: false,
         planted,
     }
 }

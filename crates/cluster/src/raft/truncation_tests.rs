@@ -74,6 +74,10 @@ impl Cluster {
                             let event = RaftEvent::Message(from, bytes);
                             events.push_back((to.number() as usize - 1, event));
                         }
+                        RaftEffect::Send(to, PeerMessage::Start(bytes)) => {
+                            let event = RaftEvent::Start(NodeId::first(at as u64 + 1), bytes);
+                            events.push_back((to.number() as usize - 1, event));
+                        }
                         RaftEffect::AppendRaft { batch, .. } => {
                             events.push_back((at, RaftEvent::BatchDurable(batch)));
                         }

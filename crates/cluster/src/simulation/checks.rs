@@ -14,13 +14,6 @@ use crate::raft::RaftView;
 /// A command: session, group, index.
 type CommandId = (SessionId, u64, u32);
 
-/// Number of changes that have led to these members.
-fn age(members: &Membership) -> u64 {
-    let members = members.members().iter();
-    let changes = members.map(|it| 2 * it.node.incarnation() + u64::from(it.votes));
-    changes.sum()
-}
-
 /// The observed state of the cluster as a whole.
 #[derive(Default)]
 pub(super) struct Checks {
@@ -54,7 +47,7 @@ impl Checks {
 
     /// A node has applied these members. Returns whether it is the first to do so.
     pub(super) fn members(&mut self, members: &Membership) -> bool {
-        let is_first = age(members) > age(&self.members);
+        let is_first = members.changes() > self.members.changes();
         if is_first {
             self.members = members.clone();
         }

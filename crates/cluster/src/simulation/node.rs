@@ -1,11 +1,13 @@
 //! A node of the simulation: a disk that outlives it, and its parts while it runs.
 
+use std::num::NonZeroU64;
 use std::path::Path;
 use std::sync::Arc;
 
 use namiki_log::Prepare;
 use namiki_platform::disk::Disk;
 use namiki_platform::disk::sim::{Loss, SimDisk};
+use namiki_platform::hash::hash_of;
 
 use super::network::{Outbox, SimNetwork};
 use crate::network::NodeId;
@@ -51,6 +53,12 @@ pub(super) struct SimNode {
     pub(super) is_slow: bool,
     /// Its disk is full: writes may fail.
     pub(super) is_full: bool,
+    /// Its disk does not answer for seconds.
+    pub(super) is_stuck: bool,
+    /// An earlier state of its disk: the disk, and the number of its events.
+    pub(super) copy: Option<(SimDisk, usize)>,
+    /// Its disk went back, and it has not caught up since.
+    pub(super) went_back: bool,
     workers: u16,
     options: NodeOptions,
 }
@@ -82,6 +90,9 @@ impl SimNode {
             is_wiped: false,
             is_slow: false,
             is_full: false,
+            is_stuck: false,
+            copy: None,
+            went_back: false,
             workers,
             options,
         })
@@ -122,7 +133,11 @@ impl SimNode {
             node: self.id,
             outbox: Arc::clone(outbox),
         };
-        let parts = Parts::new(&self.options, opened, Arc::new(network));
+        let mut options = self.options.clone();
+        let start = hash_of(options.seed ^ self.id.to_raft(), &self.life.to_le_bytes());
+        options.start = NonZeroU64::new(start);
+        options.asks_all = self.went_back;
+        let parts = Parts::new(&options, opened, Arc::new(network));
         let parts = parts.map_err(|error| format!("{error:?}"))?;
         self.life += 1;
         self.running = Some(Running {
@@ -146,7 +161,22 @@ impl SimNode {
             _ => Loss::Seeded(random.next_u64()),
         };
         self.disk = self.disk.crash_image(at, loss);
-        self.is_full = false;
+        (self.is_full, self.is_stuck) = (false, false);
+    }
+
+    /// Keeps a copy of its disk.
+    pub(super) fn keep_copy(&mut self) {
+        self.copy = Some((self.disk.clone(), self.disk.events()));
+    }
+
+    /// A power failure, after which the disk is the kept copy.
+    pub(super) fn go_back(&mut self) {
+        self.running = None;
+        if let Some((disk, at)) = self.copy.take() {
+            self.disk = disk.crash_image(at, Loss::None);
+            self.went_back = true;
+        }
+        (self.is_full, self.is_stuck) = (false, false);
     }
 
     pub(super) fn shared(&self) -> Option<&Arc<Shared>> {

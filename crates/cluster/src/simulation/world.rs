@@ -8,6 +8,7 @@ use namiki_client::protocol::{Request, Response};
 use namiki_platform::hash::hash_of;
 use namiki_platform::seeded_random::Random;
 
+use super::back_plan::{Going, Step};
 use super::checks::Checks;
 use super::client::{OPENING_BALANCE, SimClient};
 use super::network::{Links, OPERATOR, Outbox, Sent};
@@ -80,6 +81,8 @@ pub struct SimReport {
     pub images: usize,
     /// Images of other nodes that were installed.
     pub installs: usize,
+    /// Disks that went back to an earlier state.
+    pub went_back: usize,
     /// Entries of the log.
     pub entries: u64,
     /// Virtual time, in milliseconds.
@@ -130,6 +133,8 @@ pub(super) enum Event {
     LoseDisk(usize),
     /// The operator requests that this node become a member.
     AskToReplace(NodeId),
+    /// The next step towards a disk that goes back, or from there.
+    Back(Step),
 }
 
 pub(super) struct World {
@@ -143,7 +148,7 @@ pub(super) struct World {
     pub(super) nodes: Vec<SimNode>,
     /// Scheduled parts, by node and life.
     scheduled: BTreeSet<(usize, u64, Part)>,
-    outbox: Outbox,
+    pub(super) outbox: Outbox,
     pub(super) links: Links,
     clients: Vec<SimClient>,
     pub(super) checks: Checks,
@@ -151,6 +156,8 @@ pub(super) struct World {
     pub(super) seen: Vec<(u64, u64)>,
     /// Nodes that will crash in a write, with the number of writes before it.
     pub(super) crash_in_write: BTreeMap<usize, u64>,
+    /// The disk that goes back.
+    pub(super) going: Option<Going>,
     pub(super) has_faults: bool,
     pub(super) report: SimReport,
 }
@@ -215,6 +222,7 @@ impl World {
             outbox: Outbox::default(),
             checks: Checks::new(&members),
             crash_in_write: BTreeMap::new(),
+            going: None,
             has_faults: false,
             report: SimReport::default(),
         };
@@ -250,10 +258,11 @@ impl World {
         self.links.cut.clear();
         (self.links.loss, self.links.doubling) = (0.0, 0.0);
         self.crash_in_write.clear();
+        self.going = None;
         self.retire();
         for node in 0..self.nodes.len() {
             self.nodes[node].is_slow = false;
-            self.nodes[node].is_full = false;
+            (self.nodes[node].is_full, self.nodes[node].is_stuck) = (false, false);
             self.nodes[node].disk.set_capacity(None);
             if self.nodes[node].running.is_none() && !self.nodes[node].is_wiped {
                 self.after(MS, Event::Restart(node));
@@ -345,6 +354,7 @@ impl World {
             Event::Restart(node) => 600 + *node as u64,
             Event::LoseDisk(node) => 700 + *node as u64,
             Event::AskToReplace(node) => 800 + node.number(),
+            Event::Back(step) => 900 + *step as u64,
         };
         let bytes = [self.now.to_le_bytes(), kind.to_le_bytes()].concat();
         self.report.trace = hash_of(self.report.trace, &bytes);
@@ -392,6 +402,7 @@ impl World {
             Event::Restart(node) => self.start(node)?,
             Event::LoseDisk(node) => self.lose_disk(node),
             Event::AskToReplace(node) => self.ask_to_replace(node),
+            Event::Back(step) => self.go_on_back(step),
         }
         self.deliver();
         self.schedule();
@@ -461,6 +472,9 @@ impl World {
                     continue;
                 }
                 let delay = match part {
+                    Part::RaftWriter | Part::PayloadWriter(_) if self.nodes[node].is_stuck => {
+                        5_000 * MS
+                    }
                     Part::RaftWriter | Part::PayloadWriter(_) if self.nodes[node].is_slow => {
                         self.random.below(400 * MS)
                     }
@@ -628,10 +642,11 @@ impl World {
         if is_first {
             self.split_at_change(node);
         }
+        self.note_back(node, &view);
         Ok(())
     }
 
-    fn crash(&mut self, node: usize) {
+    pub(super) fn crash(&mut self, node: usize) {
         self.report.crashes += 1;
         self.nodes[node].crash(&mut self.random);
         // Occasionally it crashes again during its start: each start from the same image must find
@@ -644,8 +659,11 @@ impl World {
         if !self.has_faults {
             return;
         }
-        let pause = 100 + self.random.below(1_500);
+        let pause = 100 + self.random.below(1_200);
         self.after(pause * MS, Event::Fault);
+        if self.is_steered() {
+            return;
+        }
         let node = self.random.index(self.options.nodes);
         // The leader more often than other nodes.
         let (members, _) = self.nodes.split_at(self.options.nodes);
@@ -657,7 +675,7 @@ impl World {
             Some(leader) if self.random.chance(0.4) => leader,
             _ => node,
         };
-        match self.random.below(12) {
+        match self.random.below(16) {
             0 | 1 => {
                 let writes = self.random.below(4);
                 self.crash_in_write.insert(node, writes);
@@ -679,7 +697,7 @@ impl World {
                 }
             }
             4 => self.links.cut.clear(),
-            9 | 10 if let Some(leader) = leader => {
+            9 | 10 | 12 if let Some(leader) = leader => {
                 // Isolated with its clients, it collects entries that will be overwritten.
                 let id = self.nodes[leader].id;
                 for it in self.nodes.iter().map(|it| it.id) {
@@ -700,6 +718,7 @@ impl World {
                 self.nodes[node].disk.set_capacity(Some(0));
             }
             5 => self.lose_disk(node),
+            13.. => self.begin_to_go_back(node, leader),
             7 => self.nodes[node].is_slow = !self.nodes[node].is_slow,
             8 if self.options.planted == Some(Fault::WipedNodeReturns) => {
                 let wiped = self.nodes[node].wipe(self.options.nodes);

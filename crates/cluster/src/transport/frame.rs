@@ -8,6 +8,7 @@
 //! kind 18 FetchPayloads   count u32, which of each
 //! kind 19 FetchedPayload  which, found u8, bytes
 //! kind 20 Image           a message about an image, see `image/message.rs`
+//! kind 24 Start           opaque bytes
 //!         which           term u64, worker u16, number u64, length u32, digest u32
 //! ```
 //!
@@ -44,6 +45,7 @@ pub(super) enum FrameKind {
     FetchPayloads = 18,
     FetchedPayload = 19,
     Image = 20,
+    Start = 24,
 }
 
 impl FrameKind {
@@ -58,6 +60,7 @@ impl FrameKind {
             Self::FetchPayloads,
             Self::FetchedPayload,
             Self::Image,
+            Self::Start,
         ];
         all.into_iter().find(|kind| *kind as u8 == byte)
     }
@@ -97,6 +100,7 @@ impl OutgoingFrame {
     pub(super) fn of(message: PeerMessage) -> Self {
         match message {
             PeerMessage::Raft(bytes) => Self::new(FrameKind::Raft, &[], bytes),
+            PeerMessage::Start(bytes) => Self::new(FrameKind::Start, &[], bytes),
             PeerMessage::Payload { payload, bytes } => {
                 Self::new(FrameKind::Payload, &which_bytes(payload), bytes)
             }
@@ -198,6 +202,7 @@ impl IncomingFrame {
         let Self { kind, mut body } = self;
         match (lane, FrameKind::from_byte(kind)) {
             (Lane::Control, Some(FrameKind::Raft)) => Ok(PeerMessage::Raft(body)),
+            (Lane::Control, Some(FrameKind::Start)) => Ok(PeerMessage::Start(body)),
             (Lane::Payloads(worker), Some(FrameKind::Payload)) => {
                 let payload = take_which(&mut body)?;
                 if payload.name.worker != worker {
@@ -272,6 +277,7 @@ mod tests {
         let (control, catch_up) = (Lane::Control, Lane::CatchUp);
         let messages = [
             (PeerMessage::Raft(payload.clone()), control),
+            (PeerMessage::Start(payload.clone()), control),
             (
                 PeerMessage::Payload {
                     payload: WHICH,

@@ -19,10 +19,11 @@ use tokio::io::{AsyncRead, ReadBuf};
 use crate::command_size::{BOOKKEEPING_BYTES, memory_of_commands, memory_of_keys};
 use crate::entry::{PayloadName, PayloadRef};
 use crate::image::message::{ImageContent, ImageMessage};
+use crate::membership::Membership;
 use crate::network::{NodeId, PeerMessage};
 use crate::payload::{Payload, PayloadBuilder};
 use crate::payload_cache::PayloadCache;
-use crate::raft::{look_at_message, messages};
+use crate::raft::{look_at_message, look_at_start_message, messages, start_messages};
 use crate::transport::frame::{IncomingFrame, OutgoingFrame};
 use crate::transport::frame_reader::{Budget, FrameReadError, FrameReader};
 use crate::transport::hello::{HELLO_FRAME_BYTES_MAX, Hello, Identity, check_answer};
@@ -280,6 +281,7 @@ fn look_at_frame(frame: IncomingFrame, lane: Lane) -> Result<(), String> {
         PeerMessage::Raft(bytes) => {
             look_at_message(PEER, OWN.node, &bytes).map_err(|error| error.to_string())
         }
+        PeerMessage::Start(bytes) => look_at_start_message(&bytes).map_err(str::to_owned),
         PeerMessage::Payload { bytes, .. } => look_at_payload(&bytes),
         PeerMessage::FetchedPayload { bytes, .. } => {
             bytes.map_or(Ok(()), |bytes| look_at_payload(&bytes))
@@ -369,6 +371,8 @@ pub fn peer_frames() -> Vec<(&'static str, u8, Vec<u8>)> {
     ];
     let to_control = messages(PEER, OWN.node, payload);
     let to_control: Vec<_> = to_control.into_iter().map(PeerMessage::Raft).collect();
+    let starts = start_messages(&Membership::new(&[PEER, OWN.node]));
+    let starts: Vec<_> = starts.into_iter().map(PeerMessage::Start).collect();
     let hello = Hello {
         cluster: OWN.cluster,
         from: PEER,
@@ -379,6 +383,7 @@ pub fn peer_frames() -> Vec<(&'static str, u8, Vec<u8>)> {
     let of = |messages: &[PeerMessage]| frames(messages.iter().cloned().map(OutgoingFrame::of));
     vec![
         ("seed-raft", 0, of(&to_control)),
+        ("seed-start", 0, of(&starts)),
         ("seed-payload", 1 | 2 << 2, of(&to_payloads)),
         ("seed-catch-up", 2, of(&to_catch_up)),
         (

@@ -232,6 +232,7 @@ fn decoded(frame: IncomingFrame, lane: Lane) -> Result<PeerMessage, FrameNonsens
     };
     Ok(match frame.into_message(lane)? {
         PeerMessage::Raft(bytes) => PeerMessage::Raft(own(bytes)),
+        PeerMessage::Start(bytes) => PeerMessage::Start(own(bytes)),
         PeerMessage::Payload { payload, bytes } => PeerMessage::Payload {
             payload,
             bytes: own(bytes),

@@ -11,6 +11,10 @@ use crate::format::VERSION;
 
 debug_as_sentence!(ReadError);
 
+/// The log is that of a database, or of a node of a cluster, for which an old copy is no remedy.
+const REMEDY: &str =
+    "restore the database from a backup, or, if this is a node of a cluster, replace the node";
+
 /// The reason that a log cannot be read. None of it should be replayed then.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
@@ -30,7 +34,7 @@ pub enum ReadError {
     },
     /// Commits are missing although a later frame says that they were hardened.
     #[error(
-        "{lsn} is missing from the log, although everything below {horizon} was hardened; restore the log from a backup"
+        "{lsn} is missing from the log, although everything below {horizon} was hardened; {REMEDY}"
     )]
     HardenedMissing {
         /// The first that is missing.
@@ -42,7 +46,7 @@ pub enum ReadError {
     /// lost, for what was recycled lies before it.
     #[error(
         "log file {} is missing, or its first frame: the manifest says that the log of {worker} begins there, with \
-         frame {sequence}; restore it from a backup",
+         frame {sequence}; {REMEDY}",
         file.display()
     )]
     BeginningLost {
@@ -158,10 +162,8 @@ impl ReadError {
 fn damaged(file: &Path, offset_bytes: u64, missing: bool, what: &str) -> String {
     let file = file.display();
     if missing {
-        format!("{file} is missing from the log: {what}; put it back, from a backup")
+        format!("{file} is missing from the log: {what}; put it back, or {REMEDY}")
     } else {
-        format!(
-            "log file {file} is damaged at byte {offset_bytes}: {what}; restore it from a backup"
-        )
+        format!("log file {file} is damaged at byte {offset_bytes}: {what}; {REMEDY}")
     }
 }
