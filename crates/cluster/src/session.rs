@@ -15,6 +15,11 @@
 //!   If a client, or all of them, have as many sessions as the entry allows, no session is opened:
 //!   no client's session is evicted for another's. (Entries of the first version,
 //!   [`SessionTable::open_evicting`], evict the least recently used one, in the order of the log.)
+//! - E4. A session has one holder: the process that has opened it, or resumed it last. The entry that
+//!   did so is its *fence* (a fencing token). A leader accepts groups only with the current fence, and
+//!   reports a session as resumed when all groups that it had accepted with earlier ones are in the
+//!   log. So from then on, what an earlier holder has sent is in the log or never will be. Numbers of
+//!   groups of two holders differ.
 //! - E3. A group up to and including the last acknowledged one is [`KnownGroup::Forgotten`], never
 //!   [`KnownGroup::Outcomes`]: a group without outcomes is new, and is executed.
 
@@ -70,6 +75,28 @@ pub(crate) enum KnownGroup {
     Outcomes(Vec<Option<Outcome>>),
 }
 
+/// The reason for which a session is not resumed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ResumeRefusal {
+    /// It does not exist, or was opened under another nonce.
+    NoSuchSession,
+    /// No numbers are left for further groups.
+    NumbersUsedUp,
+}
+
+/// What a new holder of a session has to know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Resumed {
+    pub(crate) fence: u64,
+    pub(crate) first_group: u64,
+}
+
+/// Bits of the groups of one holder. A holder begins two blocks of numbers behind the last group
+/// in the log: groups in flight may be in the next block.
+const HOLDER_BITS: u32 = 32;
+/// Numbers above this one are not those of groups.
+const GROUP_MAX: u64 = (1 << 62) - 1;
+
 #[derive(Debug, Default)]
 struct Session {
     nonce: u128,
@@ -78,6 +105,12 @@ struct Session {
     /// The last entry in which it occurs.
     used: u64,
     acknowledged_through: u64,
+    /// The entry by which its holder has opened or resumed it (E4).
+    fence: u64,
+    /// The attempt that has resumed it last.
+    attempt: u128,
+    /// The holder's first group.
+    first_group: u64,
     groups: BTreeMap<u64, Vec<u8>>,
     /// Outcomes in `groups`.
     outcomes: usize,
@@ -168,6 +201,8 @@ impl SessionTable {
             nonce,
             client,
             used: index,
+            fence: index,
+            first_group: 1,
             ..Session::default()
         };
         self.sessions.insert(id, session);
@@ -190,6 +225,73 @@ impl SessionTable {
                 self.of_client.remove(&client);
             }
         }
+    }
+
+    /// Closes a session if its holder has this fence. Returns whether there is no such session any
+    /// more.
+    pub(crate) fn close_held(&mut self, id: SessionId, fence: u64) -> bool {
+        match self.fence(id) {
+            Some(current) if current != fence => false,
+            _ => {
+                self.close(id);
+                true
+            }
+        }
+    }
+
+    /// Hands a session to another holder by entry `index`. The same attempt again changes nothing.
+    ///
+    /// # Errors
+    /// [`ResumeRefusal`]. Nothing has changed.
+    pub(crate) fn resume(
+        &mut self,
+        index: u64,
+        id: SessionId,
+        nonce: u128,
+        attempt: u128,
+    ) -> Result<Resumed, ResumeRefusal> {
+        let session = self.sessions.get_mut(&id);
+        let session = session.filter(|it| it.nonce == nonce);
+        let session = session.ok_or(ResumeRefusal::NoSuchSession)?;
+        if session.fence == id.0 || session.attempt != attempt {
+            let last = session.groups.last_key_value().map_or(0, |(last, _)| *last);
+            let last = (last.max(session.acknowledged_through)).max(session.first_group);
+            let first_group = ((last >> HOLDER_BITS) + 2) << HOLDER_BITS;
+            if last > GROUP_MAX || first_group > GROUP_MAX {
+                return Err(ResumeRefusal::NumbersUsedUp);
+            }
+            session.fence = index;
+            session.attempt = attempt;
+            session.first_group = first_group;
+            self.by_use.remove(&(session.used, id));
+            self.by_use.insert((index, id));
+            session.used = index;
+        }
+        Ok(Resumed {
+            fence: session.fence,
+            first_group: session.first_group,
+        })
+    }
+
+    /// The fence of a session; `None` if it does not exist.
+    #[must_use]
+    pub(crate) fn fence(&self, id: SessionId) -> Option<u64> {
+        self.sessions.get(&id).map(|it| it.fence)
+    }
+
+    /// The last acknowledged group of a session, and the groups with kept outcomes; `None` if the
+    /// session does not exist.
+    #[must_use]
+    pub(crate) fn kept(&self, id: SessionId) -> Option<(u64, Vec<u64>)> {
+        let session = self.sessions.get(&id)?;
+        let groups = session.groups.keys().copied().collect();
+        Some((session.acknowledged_through, groups))
+    }
+
+    /// The last entry in which a session occurs.
+    #[must_use]
+    pub(crate) fn used(&self, id: SessionId) -> u64 {
+        self.sessions.get(&id).map_or(0, |it| it.used)
     }
 
     /// Number of sessions.
@@ -297,6 +399,9 @@ impl SessionTable {
             }
             bytes.extend(session.used.to_le_bytes());
             bytes.extend(session.acknowledged_through.to_le_bytes());
+            bytes.extend(session.fence.to_le_bytes());
+            bytes.extend(session.attempt.to_le_bytes());
+            bytes.extend(session.first_group.to_le_bytes());
             for (group, outcomes) in &session.groups {
                 bytes.extend(group.to_le_bytes());
                 bytes.extend((outcomes.len() as u64).to_le_bytes());
@@ -334,6 +439,41 @@ mod tests {
 
     fn open(table: &mut SessionTable, index: u64, nonce: u128) -> Result<SessionId, SessionLimit> {
         table.open(index, nonce, &client(1), SessionLimits::default())
+    }
+
+    #[test]
+    fn a_resumed_session_has_a_new_fence_and_new_numbers() {
+        let mut table = SessionTable::default();
+        let id = open(&mut table, 7, 1).expect("there is room");
+        assert_eq!(table.fence(id), Some(7));
+        apply(&mut table, id, 1, 0, &[(0, Outcome::Done)]).expect("once");
+        let refused = Err(ResumeRefusal::NoSuchSession);
+        assert_eq!(table.resume(11, id, 2, 5), refused, "another nonce");
+        let resumed = table.resume(12, id, 1, 5).expect("it exists");
+        let first_group = 2 << HOLDER_BITS;
+        let fence = 12;
+        assert_eq!(resumed, Resumed { fence, first_group });
+        // The same attempt again.
+        assert_eq!(table.resume(13, id, 1, 5), Ok(resumed));
+        assert_eq!(table.kept(id), Some((0, vec![1])));
+        // Another one, although no group was sent.
+        let other = table.resume(14, id, 1, 6).expect("it exists");
+        assert_eq!(other.fence, 14);
+        assert!(other.first_group > resumed.first_group);
+        assert!(!table.close_held(id, 12) && table.has(id));
+        assert!(table.close_held(id, 14) && !table.has(id));
+        assert_eq!(table.resume(15, id, 1, 6), refused);
+        assert!(table.close_held(id, 14), "it is gone");
+    }
+
+    #[test]
+    fn a_session_without_numbers_is_not_resumed() {
+        let mut table = SessionTable::default();
+        let id = open(&mut table, 7, 1).expect("there is room");
+        apply(&mut table, id, GROUP_MAX, 0, &[(0, Outcome::Done)]).expect("once");
+        let refused = Err(ResumeRefusal::NumbersUsedUp);
+        assert_eq!(table.resume(11, id, 1, 5), refused);
+        assert_eq!(table.fence(id), Some(7));
     }
 
     #[test]

@@ -1,20 +1,26 @@
 //! The client of a cluster for tasks of tokio.
 
+use std::collections::HashMap;
 use std::time::Instant;
 
 use super::link::Link;
+use super::reader::AsyncReader;
 use super::session::AsyncSession;
-use crate::channel::Key;
+use crate::channel::{Key, SeenLsn};
 use crate::error::ClientError;
 use crate::options::ClientOptions;
 use crate::protocol::{Request, ScanRange, Scanned, TableEntry};
+use crate::read_options::{ReadNode, ReadOptions};
 use crate::requests::{self, Rows};
+use crate::token::SessionToken;
 
 /// As [`Client`](crate::Client), for tasks of tokio. Dropping a call before it is done may close
 /// the connection, and has no other effect.
 #[derive(Debug)]
 pub struct AsyncClient {
     link: Link,
+    /// Connections for reads from other nodes than the leader.
+    readers: HashMap<ReadNode, Link>,
     reads: u64,
 }
 
@@ -32,11 +38,15 @@ impl AsyncClient {
     ) -> Result<Self, ClientError> {
         let addresses = addresses.into_iter().map(Into::into).collect();
         let deadline = Instant::now() + options.timeout;
-        let mut link = Link::new(requests::channel(addresses, options)?);
+        let mut link = Link::new(requests::channel(addresses, options, SeenLsn::default())?);
         if !link.drive(|channel| channel.is_ready(), deadline).await {
             return Err(link.channel.unavailable());
         }
-        Ok(Self { link, reads: 0 })
+        Ok(Self {
+            link,
+            readers: HashMap::new(),
+            reads: 0,
+        })
     }
 
     /// Opens a session, with a connection of its own.
@@ -44,9 +54,41 @@ impl AsyncClient {
     /// # Errors
     /// [`ClientError::Unavailable`], [`ClientError::OtherCluster`] or [`ClientError::Refused`].
     pub async fn open_session(&self) -> Result<AsyncSession, ClientError> {
-        let channel = &self.link.channel;
-        let addresses = channel.addresses();
-        AsyncSession::open(requests::channel(addresses, channel.options().clone())?).await
+        AsyncSession::open(requests::channel_of_session(&self.link.channel)?).await
+    }
+
+    /// Resumes a session of a process that has died, or of this one: continues it here, with a
+    /// connection of its own. From then on the cluster accepts no groups of earlier holders: they
+    /// get [`ClientError::SessionTaken`]. Groups that were accepted before are finished first, so
+    /// [`outcomes`](AsyncSession::outcomes) is final. If several processes resume one session, the last
+    /// one holds it.
+    ///
+    /// The session counts for the client that has opened it, whoever resumes it.
+    ///
+    /// # Errors
+    /// [`ClientError::NoSuchSession`] if it was closed. [`ClientError::SessionElsewhere`],
+    /// [`ClientError::Unavailable`], [`ClientError::OtherCluster`] or [`ClientError::Refused`].
+    pub async fn resume(&self, token: &SessionToken) -> Result<AsyncSession, ClientError> {
+        requests::check_token(&self.link.channel, token)?;
+        AsyncSession::resume(requests::channel_of_session(&self.link.channel)?, *token).await
+    }
+
+    /// Reads by these options: from followers, or of an older state.
+    pub fn reading<'a>(&'a mut self, options: &'a ReadOptions) -> AsyncReader<'a> {
+        AsyncReader::new(self, options)
+    }
+
+    /// The highest LSN that this client and its sessions have seen in an answer: reads of
+    /// [`Consistency::Session`](crate::Consistency::Session) see the log through it.
+    #[must_use]
+    pub fn seen(&self) -> u64 {
+        self.link.channel.seen.get()
+    }
+
+    /// Has reads of [`Consistency::Session`](crate::Consistency::Session) see the log through this
+    /// LSN, too: another process, which has told this one something, has seen it.
+    pub fn note_seen(&self, lsn: u64) {
+        self.link.channel.seen.note(lsn);
     }
 
     /// Reads rows, named by table and key, all at one moment after this call began.
@@ -54,9 +96,7 @@ impl AsyncClient {
     /// # Errors
     /// [`ClientError::Unavailable`], [`ClientError::OtherCluster`] or [`ClientError::Refused`].
     pub async fn read(&mut self, keys: Vec<(u32, Vec<u8>)>) -> Result<Rows, ClientError> {
-        let key = self.ask_read(|request| Request::Read { request, keys })?;
-        self.wait(key).await?;
-        requests::rows_of(&mut self.link.channel, key)
+        self.reading(&ReadOptions::default()).read(keys).await
     }
 
     /// All tables, as of one moment after this call began, in the order of their numbers.
@@ -64,9 +104,7 @@ impl AsyncClient {
     /// # Errors
     /// [`ClientError::Unavailable`], [`ClientError::OtherCluster`] or [`ClientError::Refused`].
     pub async fn tables(&mut self) -> Result<Vec<TableEntry>, ClientError> {
-        let key = self.ask_read(|request| Request::Tables { request })?;
-        self.wait(key).await?;
-        requests::tables_of(&mut self.link.channel, key)
+        self.reading(&ReadOptions::default()).tables().await
     }
 
     /// Reads the rows of a range, all at one moment after this call began: as many as it asks for,
@@ -75,9 +113,7 @@ impl AsyncClient {
     /// # Errors
     /// [`ClientError::Unavailable`], [`ClientError::OtherCluster`] or [`ClientError::Refused`].
     pub async fn scan(&mut self, range: ScanRange) -> Result<Scanned, ClientError> {
-        let key = self.ask_read(|request| Request::Scan { request, range })?;
-        self.wait(key).await?;
-        requests::scanned_of(&mut self.link.channel, key)
+        self.reading(&ReadOptions::default()).scan(range).await
     }
 
     /// The number of a table's rows, at one moment after this call began: it reads them all.
@@ -132,9 +168,14 @@ impl AsyncClient {
         self.link.channel.leader()
     }
 
-    fn ask_read(&mut self, make: impl FnOnce(u64) -> Request) -> Result<Key, ClientError> {
+    /// The connection for reads from a node, and the number of the next read.
+    pub(super) fn link_of_reads(&mut self, node: &ReadNode) -> (&mut Link, u64) {
         self.reads += 1;
-        requests::ask_read(&mut self.link.channel, self.reads, make)
+        let link = match requests::channel_of_reads(&self.link.channel, node) {
+            None => &mut self.link,
+            Some(channel) => (self.readers.entry(node.clone())).or_insert_with(|| Link::new(channel)),
+        };
+        (link, self.reads)
     }
 
     async fn wait(&mut self, key: Key) -> Result<(), ClientError> {

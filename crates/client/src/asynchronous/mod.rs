@@ -3,10 +3,12 @@
 mod client;
 mod connection;
 mod link;
+mod reader;
 mod session;
 mod stream;
 #[cfg(test)]
 mod tests;
 
 pub use client::AsyncClient;
+pub use reader::AsyncReader;
 pub use session::AsyncSession;

@@ -66,6 +66,7 @@ mod node {
                 session: SESSION,
                 group,
                 outcomes: vec![Outcome::Done],
+                lsn: group,
             });
         }
     }

@@ -4,6 +4,7 @@ mod client;
 mod connection;
 mod link;
 mod one_node;
+mod reader;
 mod session;
 mod stream;
 #[cfg(test)]
@@ -11,4 +12,5 @@ mod tests;
 
 pub use client::Client;
 pub use one_node::{cut_links, state_hash, status};
+pub use reader::Reader;
 pub use session::Session;

@@ -98,6 +98,7 @@ impl Node {
             session: SESSION,
             group,
             outcomes: vec![outcome_of(group)],
+            lsn: group,
         });
     }
 
@@ -167,7 +168,10 @@ fn groups_are_pipelined_within_the_window() {
         node.results(5);
         assert!(matches!(
             node.request(),
-            Some(Request::CloseSession { session: SESSION })
+            Some(Request::CloseSession {
+                session: SESSION,
+                fence: 4
+            })
         ));
         node.say(&Response::SessionClosed { session: SESSION });
     });
@@ -308,8 +312,12 @@ fn rows_and_tables_are_asked_of_the_leader() {
         let Some(Request::CreateTable { name, .. }) = node.request() else {
             panic!()
         };
-        node.say(&Response::Table { name, table: 7 });
-        let Some(Request::Read { request, keys }) = node.request() else {
+        node.say(&Response::Table {
+            name,
+            table: 7,
+            lsn: 3,
+        });
+        let Some(Request::Read { request, keys, .. }) = node.request() else {
             panic!()
         };
         assert_eq!(keys, asked);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use namiki_client::protocol::{Request, Response, Role};
@@ -22,6 +22,7 @@ use crate::mailbox::Mailbox;
 use crate::membership::Membership;
 use crate::metrics::{Count, Metrics};
 use crate::network::{ClientName, ConnectionId, Inbox, Network, NodeId, PeerMessage};
+use crate::node_reads::NodeReads;
 use crate::office::Office;
 use crate::payload_cache::PayloadCache;
 use crate::raft::{
@@ -36,6 +37,8 @@ use crate::uncommitted_groups::TaskStore;
 
 /// Largest number of requested payloads that wait to be read.
 const FETCHES_MAX: usize = 64 * FETCH_MAX;
+/// Time after which a node gives up a read that waits for a leader, or for entries.
+const READ_WAIT: Duration = Duration::from_secs(1);
 
 /// All parts of one node.
 pub(crate) struct Parts {
@@ -62,6 +65,8 @@ impl Parts {
             snapshot: recovered.snapshot.position,
             members: recovered.snapshot.members,
             entries: recovered.entries,
+            // The seed differs between processes, so a copied directory does not repeat a start.
+            start: options.seed ^ store.generation().rotate_left(32),
             missing: recovered.missing,
         };
         let replica = store.open_replica();
@@ -86,6 +91,7 @@ impl Parts {
             fetches: Mailbox::default(),
             scans: Mailbox::default(),
             scan_slots: ScanSlots::default(),
+            node_reads: Mutex::new(NodeReads::new(wait_ticks(options), restored.commit)),
             view: Mutex::new(RaftView {
                 role: Role::Follower,
                 term: restored.term,
@@ -131,7 +137,12 @@ pub(crate) fn run_raft(
     raft: &mut RaftDriver,
     events: impl IntoIterator<Item = RaftEvent>,
 ) {
+    let mut has_ticked = false;
+    let events = events.into_iter().inspect(|event| has_ticked |= matches!(event, RaftEvent::Tick));
     raft.handle(events);
+    if has_ticked {
+        tick_reads(shared);
+    }
     for effect in raft.take_effects() {
         match effect {
             RaftEffect::Send(to, message) => {
@@ -178,6 +189,26 @@ pub(crate) fn run_raft(
                 shared.answer_replacement(node, &answer);
             }
         }
+    }
+}
+
+/// Number of ticks that a read waits for.
+fn wait_ticks(options: &NodeOptions) -> u64 {
+    (READ_WAIT.as_nanos() / options.tick().as_nanos()) as u64
+}
+
+/// Time passes for the reads that this node answers in any role.
+fn tick_reads(shared: &Shared) {
+    let after = shared.node_reads.lock().tick(shared.applied());
+    for (connection, answer) in after.answers {
+        shared.metrics.note_answer(&answer);
+        shared.network.reply(connection, answer);
+    }
+    if let Some(id) = after.confirm {
+        shared.raft.put(RaftEvent::ReadIndex(id));
+    }
+    if after.is_ready {
+        shared.applier.put(ApplierEvent::NodeReads);
     }
 }
 

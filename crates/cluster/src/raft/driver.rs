@@ -13,7 +13,7 @@ use slog::{Discard, Logger, o};
 
 use super::entry_codec::{encode_body, from_raft};
 use super::entry_log::EntryLog;
-use super::events_and_effects::{RaftEffect, RaftEvent, RaftView, ReadId};
+use super::events_and_effects::{RaftEffect, RaftEvent, RaftView};
 use super::held_appends::{HeldAppends, Payloads};
 use super::members::{Members, change_of};
 use super::message_codec::{decode, encode};
@@ -75,6 +75,8 @@ pub(crate) struct RestoredRaft {
     /// Payloads that were persisted and are damaged or gone: until they are restored, the node does
     /// not participate.
     pub(crate) missing: Vec<PayloadRef>,
+    /// Differs between the starts of the node.
+    pub(crate) start: u64,
 }
 
 /// The driver's view of the node's storage.
@@ -140,7 +142,7 @@ pub(crate) struct RaftDriver {
     pub(super) recorded_commit: u64,
     recorded_persisted: u64,
     /// The term in which it leads, according to its effects.
-    leads: Option<u64>,
+    pub(super) leads: Option<u64>,
     pub(super) election_ticks: usize,
     drawn_for: (u64, StateRole),
     timeout_ticks: usize,
@@ -166,6 +168,8 @@ pub(crate) struct RaftDriver {
     /// With an injected fault: the last entry that was handed out.
     given_out: u64,
     ticks: u64,
+    /// Differs between the starts of the node.
+    pub(super) start: u64,
     /// Nodes that need truncated entries, as long as this one leads.
     told_behind: HashMap<NodeId, Behind>,
 }
@@ -272,6 +276,7 @@ impl RaftDriver {
             given_out: snapshot.index,
             told_behind: HashMap::new(),
             ticks: 0,
+            start: restored.start,
         };
         driver.draw_timeout();
         driver.announce_members();
@@ -306,11 +311,7 @@ impl RaftDriver {
             }
             RaftEvent::BatchDurable(batch) => self.persistence.batch_is_durable(batch),
             RaftEvent::Propose(body) => self.propose(body),
-            RaftEvent::ReadIndex(id) => {
-                if self.leads == Some(self.raft.raft.term) {
-                    self.raft.read_index(id.0.to_le_bytes().to_vec());
-                }
-            }
+            RaftEvent::ReadIndex(id) => self.read_index(id),
             RaftEvent::Unreachable(node) => self.raft.report_unreachable(node.to_raft()),
             RaftEvent::HandOver => self.hand_over(),
             RaftEvent::Truncated(index) => self.truncate(index),
@@ -500,6 +501,8 @@ impl RaftDriver {
             // If it were elected during its replay, all clients would wait. The leader continues if
             // no new one appears.
             MessageType::MsgTimeoutNow if self.is_behind() => {}
+            // raft-rs would forward it in the other node's name. That one asks again.
+            MessageType::MsgReadIndex if self.raft.raft.state != StateRole::Leader => {}
             _ => self.step(message),
         }
     }
@@ -595,12 +598,7 @@ impl RaftDriver {
         let messages = ready.take_messages();
         self.send(messages);
         self.note_leadership();
-        for read in ready.take_read_states() {
-            if let Ok(id) = read.request_ctx[..].try_into() {
-                let id = ReadId(u64::from_le_bytes(id));
-                self.effects.push(RaftEffect::ReadReady(id, read.index));
-            }
-        }
+        self.note_confirmed_reads(ready.take_read_states());
 
         let mut records = Vec::new();
         let mut payloads = HashSet::new();
@@ -635,11 +633,14 @@ impl RaftDriver {
         if self.planted.has(Fault::PromiseBeforeDurable) {
             self.send(std::mem::take(&mut waiting));
         }
-        // The answer to a heartbeat promises the term, not the log: it never waits for entries.
+        // The answer to a heartbeat promises the term, not the log, and a read promises nothing:
+        // neither waits for entries.
         if self.persistence.is_durable(self.vote_batch) {
-            let is_heartbeat =
-                |it: &Message| it.get_msg_type() == MessageType::MsgHeartbeatResponse;
-            let (now, later) = waiting.into_iter().partition(is_heartbeat);
+            let is_early = |it: &Message| {
+                let kind = it.get_msg_type();
+                kind == MessageType::MsgHeartbeatResponse || kind == MessageType::MsgReadIndex
+            };
+            let (now, later) = waiting.into_iter().partition(is_early);
             self.send(now);
             waiting = later;
         }

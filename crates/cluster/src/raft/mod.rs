@@ -27,6 +27,7 @@ mod members;
 mod members_tests;
 mod message_codec;
 mod persistence;
+mod reads;
 #[cfg(test)]
 mod test_options;
 #[cfg(test)]

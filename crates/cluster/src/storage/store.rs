@@ -47,6 +47,11 @@ pub struct NodeStore {
 }
 
 impl NodeStore {
+    /// Number of this opening of the directory.
+    pub(crate) fn generation(&self) -> u64 {
+        u64::from(self.generation.0)
+    }
+
     /// The node.
     #[must_use]
     pub fn identity(&self) -> NodeIdentity {
