@@ -48,7 +48,8 @@ pub enum GroupOutcomes {
     Some(Vec<Option<Outcome>>),
     /// No command of the group is executed, unless the group is submitted again.
     NotExecuted,
-    /// A holder of the session had the outcomes, and acknowledged that: they are forgotten.
+    /// A holder of the session has acknowledged the group, or a later one: what became of it is
+    /// forgotten.
     Forgotten,
 }
 

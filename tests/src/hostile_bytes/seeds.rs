@@ -7,7 +7,7 @@ use std::path::Path;
 
 use namiki::files::{Manifest, image_dir};
 use namiki_client::protocol::{
-    Command, Condition, MAGIC, Outcome, PROTOCOL_VERSION, Request, Response, SessionId, Write,
+    Command, Condition, Freshness, MAGIC, Outcome, PROTOCOL_VERSION, Request, Response, SessionId, Write,
     encode,
 };
 use namiki_cluster::transport::hostile_bytes::peer_frames;
@@ -195,12 +195,14 @@ fn of_clients() -> Vec<(String, Vec<u8>)> {
     }));
     let submit = Request::Submit {
         session: SessionId(3),
+        fence: 3,
         group: 9,
         acknowledged_through: 8,
         commands: vec![transfer, write],
     };
     let read = Request::Read {
         request: 1,
+        freshness: Freshness::AtLeast(300),
         keys: vec![(1, b"key".to_vec())],
     };
     let create = Request::CreateTable {
@@ -211,6 +213,7 @@ fn of_clients() -> Vec<(String, Vec<u8>)> {
         session: SessionId(3),
         group: 9,
         outcomes: vec![Outcome::Done, Outcome::Invalid],
+        lsn: 12,
     };
     let rows = Response::Rows {
         request: 1,

@@ -75,6 +75,9 @@ pub(super) struct SimClient {
     is_gone: bool,
     /// Another one resumes its session, and may submit groups again that this one has given up.
     pub(super) has_successor: bool,
+    /// The earlier holder had not resumed the session yet: if it does so later, it may submit the same
+    /// groups again.
+    shares_journal: bool,
     /// Its first group.
     first_group: u64,
     next_group: u64,
@@ -114,6 +117,7 @@ impl SimClient {
             seen: 0,
             is_gone: false,
             has_successor: false,
+            shares_journal: false,
             first_group: 1,
             next_group: 1,
             next_read: 1 << 40,
@@ -128,9 +132,11 @@ impl SimClient {
         }
     }
 
-    /// Another process that resumes its session; `None` if it has none.
+    /// Another process that resumes its session, perhaps while this one does so; `None` if there is one
+    /// already: it may have acknowledged groups of this one that it does not know.
     pub(super) fn successor(&self, number: u64, random: Random) -> Option<Self> {
-        let session = self.session.filter(|_| !self.is_gone)?;
+        let session = self.session.or(self.resumes);
+        let session = session.filter(|_| !self.is_gone && !self.has_successor)?;
         let new = Self::new(number, self.accounts, self.nodes, random);
         // What the other one had not finished is in its journal, too.
         let mut journal = self.journal.clone();
@@ -144,6 +150,7 @@ impl SimClient {
             resumes: Some(session),
             nonce: self.nonce,
             journal,
+            shares_journal: self.resumes.is_some(),
             seen: self.seen,
             is_first: self.is_first,
             has_opened: self.has_opened,
@@ -375,7 +382,6 @@ impl SimClient {
                 match self.pending.remove(&(FATE, request)) {
                     Some(Pending {
                         request: Request::Outcomes { session, group, .. },
-                        floor,
                         ..
                     }) => {
                         let commands = self.journal.remove(&group).unwrap_or_default();
@@ -395,14 +401,15 @@ impl SimClient {
                                 acknowledged_through: self.acknowledged_max.min(group - 1),
                                 commands,
                             };
-                            self.send((GROUP, group), submit, now_ns, floor, &mut sent);
+                            // Some of its commands may have been executed long ago.
+                            self.send((GROUP, group), submit, now_ns, 0, &mut sent);
                         }
                         self.know_earlier();
                         (!self.has_successor).then_some(Answered::Fate {
                             session,
                             group,
                             outcomes,
-                            is_given_up: !is_again,
+                            is_given_up: !is_again && !self.shares_journal,
                         })
                     }
                     _ => None,
