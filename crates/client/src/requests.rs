@@ -172,9 +172,9 @@ pub(crate) struct HeldSession {
     fence: u64,
     /// The last number that was assigned.
     last: u64,
-    /// Number of groups that earlier holders may have sent; 0: none.
+    /// The last number that earlier holders may have used; 0: there are none.
     earlier: u64,
-    /// Groups of earlier holders that may be asked for: none is acknowledged beyond this number.
+    /// No group beyond this one is acknowledged.
     acknowledged_max: u64,
     /// Groups of earlier holders with kept outcomes.
     pub(crate) earlier_groups: Vec<u64>,
@@ -214,8 +214,15 @@ impl HeldSession {
         self.last + 1
     }
 
-    /// Earlier groups are acknowledged with the next group.
-    pub(crate) fn acknowledge_earlier(&mut self) {
+    pub(crate) fn hold_outcomes(&mut self) {
+        self.acknowledged_max = self.acknowledged_max.min(self.last);
+    }
+
+    pub(crate) fn acknowledge_through(&mut self, group: u64) {
+        self.acknowledged_max = self.acknowledged_max.max(group);
+    }
+
+    pub(crate) fn acknowledge_taken(&mut self) {
         self.acknowledged_max = u64::MAX;
         self.earlier_groups = Vec::new();
     }
@@ -252,8 +259,8 @@ impl HeldSession {
         number: u64,
         commands: Vec<Command>,
     ) -> Result<Group, ClientError> {
-        let unanswered = channel.exchange.first_unanswered_group();
-        let first = unanswered.map_or(number, |it| it.min(number));
+        let untaken = channel.exchange.first_group();
+        let first = untaken.map_or(number, |it| it.min(number));
         let request = Request::Submit {
             session: self.token.session,
             fence: self.fence,

@@ -7,8 +7,8 @@ use std::path::Path;
 
 use namiki::files::{Manifest, image_dir};
 use namiki_client::protocol::{
-    Command, Condition, Freshness, MAGIC, Outcome, PROTOCOL_VERSION, Request, Response, SessionId, Write,
-    encode,
+    Command, Condition, Freshness, MAGIC, Outcome, PROTOCOL_VERSION, Request, Response, SessionId,
+    Write, encode,
 };
 use namiki_cluster::transport::hostile_bytes::peer_frames;
 use namiki_log::{GenerationInfo, Placement};

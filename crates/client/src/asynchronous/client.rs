@@ -173,7 +173,9 @@ impl AsyncClient {
         self.reads += 1;
         let link = match requests::channel_of_reads(&self.link.channel, node) {
             None => &mut self.link,
-            Some(channel) => (self.readers.entry(node.clone())).or_insert_with(|| Link::new(channel)),
+            Some(channel) => {
+                (self.readers.entry(node.clone())).or_insert_with(|| Link::new(channel))
+            }
         };
         (link, self.reads)
     }

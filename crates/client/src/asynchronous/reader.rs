@@ -32,11 +32,13 @@ impl<'a> AsyncReader<'a> {
     /// # Errors
     /// See [`AsyncReader`].
     pub async fn read(&mut self, keys: Vec<(u32, Vec<u8>)>) -> Result<Rows, ClientError> {
-        let (link, key) = self.ask(|request, freshness| Request::Read {
-            request,
-            freshness,
-            keys,
-        }).await?;
+        let (link, key) = self
+            .ask(|request, freshness| Request::Read {
+                request,
+                freshness,
+                keys,
+            })
+            .await?;
         requests::rows_of(&mut link.channel, key)
     }
 
@@ -45,7 +47,9 @@ impl<'a> AsyncReader<'a> {
     /// # Errors
     /// See [`AsyncReader`].
     pub async fn tables(&mut self) -> Result<Vec<TableEntry>, ClientError> {
-        let (link, key) = self.ask(|request, freshness| Request::Tables { request, freshness }).await?;
+        let (link, key) = self
+            .ask(|request, freshness| Request::Tables { request, freshness })
+            .await?;
         requests::tables_of(&mut link.channel, key)
     }
 
@@ -55,11 +59,13 @@ impl<'a> AsyncReader<'a> {
     /// # Errors
     /// See [`AsyncReader`].
     pub async fn scan(&mut self, range: ScanRange) -> Result<Scanned, ClientError> {
-        let (link, key) = self.ask(|request, freshness| Request::Scan {
-            request,
-            freshness,
-            range,
-        }).await?;
+        let (link, key) = self
+            .ask(|request, freshness| Request::Scan {
+                request,
+                freshness,
+                range,
+            })
+            .await?;
         requests::scanned_of(&mut link.channel, key)
     }
 

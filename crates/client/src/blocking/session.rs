@@ -115,11 +115,27 @@ impl Session {
         Ok(group)
     }
 
-    /// The program knows what it has to know of groups of earlier holders: the cluster may forget
-    /// their outcomes. Until then it keeps the outcomes of all groups of the session, of which it
-    /// keeps a limited number: further groups are refused then.
-    pub fn acknowledge_earlier(&mut self) {
-        self.held.acknowledge_earlier();
+    /// Has the cluster keep the outcomes of all further groups until the program acknowledges them by
+    /// [`acknowledge_through`](Self::acknowledge_through), when it has recorded them: if it dies
+    /// before, the next holder finds them. A resumed session begins so, with the groups of earlier
+    /// holders. The cluster keeps the outcomes of 1024 groups of a session and refuses more.
+    ///
+    /// Otherwise, a group is acknowledged by the first one that is submitted when the results of it
+    /// and of all earlier ones were taken.
+    pub fn hold_outcomes(&mut self) {
+        self.held.hold_outcomes();
+    }
+
+    /// The program has recorded the outcomes of all groups through this one: the cluster may forget
+    /// them, from the next group on. Has no effect unless [outcomes are held](Self::hold_outcomes).
+    pub fn acknowledge_through(&mut self, group: u64) {
+        self.held.acknowledge_through(group);
+    }
+
+    /// From now on, groups are acknowledged when their results are taken; those of earlier holders
+    /// of a resumed session are acknowledged with the next group.
+    pub fn acknowledge_taken(&mut self) {
+        self.held.acknowledge_taken();
     }
 
     /// Sends a group of commands and returns without waiting for its results. If

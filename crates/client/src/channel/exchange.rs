@@ -207,6 +207,14 @@ impl Exchange {
         })
     }
 
+    /// The lowest group whose results were not taken.
+    pub(crate) fn first_group(&self) -> Option<u64> {
+        self.asked.keys().find_map(|key| match key {
+            Key::Group(group) => Some(*group),
+            _ => None,
+        })
+    }
+
     /// The lowest group with results to be taken.
     pub(crate) fn first_answered_group(&self) -> Option<u64> {
         let mut answered = self

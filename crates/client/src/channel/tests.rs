@@ -29,13 +29,7 @@ impl Rig {
             ..ClientOptions::default()
         };
         Self {
-            channel: Channel::new(
-                addresses,
-                options,
-                Target::Leader,
-                SeenLsn::default(),
-                now,
-            ),
+            channel: Channel::new(addresses, options, Target::Leader, SeenLsn::default(), now),
             now,
         }
     }

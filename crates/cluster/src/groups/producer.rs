@@ -492,7 +492,12 @@ impl Producer {
         self.control(from, control)
     }
 
-    fn close_session(&self, from: ConnectionId, session: SessionId, fence: u64) -> Option<Response> {
+    fn close_session(
+        &self,
+        from: ConnectionId,
+        session: SessionId,
+        fence: u64,
+    ) -> Option<Response> {
         if self.shared.office.lock().term.is_none() {
             return self.not_leader(0);
         }

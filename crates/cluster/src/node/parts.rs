@@ -138,7 +138,9 @@ pub(crate) fn run_raft(
     events: impl IntoIterator<Item = RaftEvent>,
 ) {
     let mut has_ticked = false;
-    let events = events.into_iter().inspect(|event| has_ticked |= matches!(event, RaftEvent::Tick));
+    let events = events
+        .into_iter()
+        .inspect(|event| has_ticked |= matches!(event, RaftEvent::Tick));
     raft.handle(events);
     if has_ticked {
         tick_reads(shared);

@@ -9,9 +9,9 @@ use raft::eraftpb::{Entry, Message, MessageType};
 use serde::{Deserialize, Serialize};
 
 use super::entry_codec::{body_bytes, decode_body, raft_entry};
-use super::reads::READ_CONTEXT_BYTES;
 #[cfg(feature = "hostile-bytes")]
 use super::entry_codec::{from_raft, to_raft};
+use super::reads::READ_CONTEXT_BYTES;
 #[cfg(feature = "hostile-bytes")]
 use crate::entry::{EntryBody, PayloadRef};
 #[cfg(feature = "hostile-bytes")]
@@ -289,9 +289,8 @@ mod tests {
 
     #[test]
     fn a_read_comes_back_with_its_context() {
-        let decoded = |message: &Message| {
-            decode(NodeId::first(1), NodeId::first(2), &encode(message))
-        };
+        let decoded =
+            |message: &Message| decode(NodeId::first(1), NodeId::first(2), &encode(message));
         for (kind, term) in [
             (MessageType::MsgReadIndex, 0),
             (MessageType::MsgReadIndexResp, 7),
@@ -306,7 +305,10 @@ mod tests {
             assert_eq!(decoded(&message), Ok(message.clone()));
             message.term = 7 - term;
             let length = READ_CONTEXT_BYTES;
-            let other_term = MessageError::Read { length, term: 7 - term };
+            let other_term = MessageError::Read {
+                length,
+                term: 7 - term,
+            };
             assert_eq!(decoded(&message), Err(other_term));
             message.term = term;
             message.entries[0].data = vec![9; 8].into();

@@ -48,3 +48,122 @@ impl RaftDriver {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
+
+    use raft::eraftpb::{Entry, Message, MessageType};
+
+    use super::*;
+    use crate::fault_injection::FaultInjection;
+    use crate::network::{NodeId, PeerMessage};
+    use crate::raft::RaftEvent;
+    use crate::raft::driver::RestoredRaft;
+    use crate::raft::message_codec::encode;
+    use crate::raft::test_options::{ELECTION_TICKS, NoPayloads, options};
+
+    const READ: ReadId = ReadId(ReadId::FIRST_OF_NODE.0 + 1);
+
+    fn driver(node: NodeId, start: u64) -> RaftDriver {
+        let restored = RestoredRaft {
+            voters: (1..=3).map(NodeId::first).collect(),
+            start,
+            ..RestoredRaft::default()
+        };
+        let options = options(node, FaultInjection::default());
+        RaftDriver::new(&options, restored, Arc::new(NoPayloads)).expect("the log is empty")
+    }
+
+    /// Delivers messages, and makes records durable, until nothing is in flight. Returns the
+    /// confirmed reads.
+    fn run(drivers: &mut BTreeMap<NodeId, RaftDriver>) -> Vec<(NodeId, ReadId, u64)> {
+        let mut confirmed = Vec::new();
+        loop {
+            let mut events = Vec::new();
+            for (node, driver) in &mut *drivers {
+                for effect in driver.take_effects() {
+                    match effect {
+                        RaftEffect::Send(to, PeerMessage::Raft(bytes)) => {
+                            events.push((to, RaftEvent::Message(*node, bytes)));
+                        }
+                        RaftEffect::AppendRaft { batch, .. } => {
+                            events.push((*node, RaftEvent::BatchDurable(batch)));
+                        }
+                        RaftEffect::ReadReady(id, index) => confirmed.push((*node, id, index)),
+                        _ => {}
+                    }
+                }
+            }
+            if events.is_empty() {
+                return confirmed;
+            }
+            for (to, event) in events {
+                if let Some(driver) = drivers.get_mut(&to) {
+                    driver.handle([event]);
+                }
+            }
+        }
+    }
+
+    fn ask(drivers: &mut BTreeMap<NodeId, RaftDriver>, node: u64, id: ReadId) {
+        let driver = drivers.get_mut(&NodeId::first(node));
+        driver
+            .expect("it exists")
+            .handle([RaftEvent::ReadIndex(id)]);
+    }
+
+    fn cluster() -> BTreeMap<NodeId, RaftDriver> {
+        let nodes = (1..=3).map(NodeId::first);
+        nodes
+            .map(|node| (node, driver(node, node.number())))
+            .collect()
+    }
+
+    #[test]
+    fn every_node_learns_the_commit_index_of_the_leader() {
+        let mut drivers = cluster();
+        run(&mut drivers);
+        ask(&mut drivers, 2, READ);
+        assert!(run(&mut drivers).is_empty(), "there is no leader");
+        let first = drivers.get_mut(&NodeId::first(1)).expect("it exists");
+        first.handle(vec![RaftEvent::Tick; 2 * ELECTION_TICKS]);
+        assert!(run(&mut drivers).is_empty());
+        // All nodes use the same id, at the same time.
+        for node in 1..=3 {
+            ask(&mut drivers, node, READ);
+        }
+        let mut confirmed = run(&mut drivers);
+        confirmed.sort_unstable();
+        let expected = (1..=3).map(|node| (NodeId::first(node), READ, 1));
+        assert_eq!(confirmed, expected.collect::<Vec<_>>());
+        // Only a leader answers its own kind.
+        for node in 1..=3 {
+            ask(&mut drivers, node, ReadId(9));
+        }
+        assert_eq!(run(&mut drivers), [(NodeId::first(1), ReadId(9), 1)]);
+    }
+
+    #[test]
+    fn an_answer_to_an_earlier_start_confirms_nothing() {
+        let node = NodeId::first(2);
+        let earlier = driver(node, 1).context(READ);
+        let mut driver = driver(node, 2);
+        let own = driver.context(READ);
+        for (context, is_taken) in [(earlier, false), (own, true)] {
+            let mut answer = Message::default();
+            answer.set_msg_type(MessageType::MsgReadIndexResp);
+            (answer.from, answer.to, answer.term) = (1, 2, 5);
+            answer.index = 7;
+            let mut entry = Entry::default();
+            entry.data = context.into();
+            answer.entries = vec![entry].into();
+            driver.handle([RaftEvent::Message(NodeId::first(1), encode(&answer))]);
+            let effects = driver.take_effects();
+            let mut effects = effects.iter();
+            let is_read = |it: &RaftEffect| matches!(it, RaftEffect::ReadReady(READ, 7));
+            assert_eq!(effects.any(is_read), is_taken);
+        }
+    }
+}

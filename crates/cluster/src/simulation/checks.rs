@@ -143,7 +143,9 @@ impl Checks {
                 let outcome = Outcome::from_byte(outcome).ok_or("no such outcome")?;
                 let id = (session, group, index);
                 if self.given_up.contains(&id) {
-                    return Err(format!("{id:?} is in entry {lsn}, and a client was told that it is not executed"));
+                    return Err(format!(
+                        "{id:?} is in entry {lsn}, and a client was told that it is not executed"
+                    ));
                 }
                 if let Some((before, _)) = self.commands.insert(id, (lsn, outcome)) {
                     return Err(format!("{id:?} is in entry {before} and in entry {lsn}"));
@@ -247,7 +249,9 @@ impl Checks {
                         Some(told) => told.get(index as usize).copied().flatten(),
                     };
                     if told != known {
-                        return Err(format!("{id:?} is {known:?}, the next holder was told {told:?}"));
+                        return Err(format!(
+                            "{id:?} is {known:?}, the next holder was told {told:?}"
+                        ));
                     }
                     if told.is_none() && is_given_up {
                         self.given_up.insert(id);

@@ -8,9 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use namiki_client::protocol::{
-    Command, Freshness, Outcome, Request, Response, SessionId, Write,
-};
+use namiki_client::protocol::{Command, Freshness, Outcome, Request, Response, SessionId, Write};
 use namiki_platform::seeded_random::Random;
 
 /// The table of accounts.
@@ -390,9 +388,8 @@ impl SimClient {
                             && known.clone().all(Option::is_some);
                         // Without the accounts, a simulation has little to do.
                         let opens = matches!(commands[..], [Command::Write(_), ..]);
-                        let is_again = outcomes.is_some()
-                            && !is_whole
-                            && (opens || self.random.chance(0.5));
+                        let is_again =
+                            outcomes.is_some() && !is_whole && (opens || self.random.chance(0.5));
                         if is_again {
                             let submit = Request::Submit {
                                 session,
@@ -499,7 +496,9 @@ impl SimClient {
             Response::Busy { .. } => None,
             // A late copy of a group that has been answered and acknowledged since.
             Response::Refused { request, .. }
-                if [GROUP, READ].iter().all(|it| !self.pending.contains_key(&(*it, request))) =>
+                if [GROUP, READ]
+                    .iter()
+                    .all(|it| !self.pending.contains_key(&(*it, request))) =>
             {
                 None
             }

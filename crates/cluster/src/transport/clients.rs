@@ -261,9 +261,9 @@ fn bytes_of(response: &Response) -> usize {
                 + std::mem::size_of_val(&matched[..])
         }
         Response::SessionResumed { groups, .. } => std::mem::size_of_val(&groups[..]),
-        Response::GroupOutcomes { outcomes, .. } => {
-            outcomes.as_ref().map_or(0, |it| std::mem::size_of_val(&it[..]))
-        }
+        Response::GroupOutcomes { outcomes, .. } => outcomes
+            .as_ref()
+            .map_or(0, |it| std::mem::size_of_val(&it[..])),
         Response::LinksCut { nodes } => std::mem::size_of_val(&nodes[..]),
         _ => 0,
     }
