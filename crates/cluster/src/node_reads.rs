@@ -20,7 +20,7 @@
 //! - N3. No read sees less than the node knew to be committed when it started: a restarted node does
 //!   not answer from half of its log.
 //!
-//! Paper: raft §6.4 (Ongaro's dissertation)
+//! Ongaro, Consensus: Bridging Theory and Practice, §6.4
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -150,9 +150,9 @@ impl SessionTable {
         Ok(self.insert(index, nonce, Some(client.clone())))
     }
 
-    /// Whether this session exists.
-    pub(crate) fn has(&self, id: SessionId) -> bool {
-        self.sessions.contains_key(&id)
+    /// Whether this session exists and was opened under this nonce.
+    pub(crate) fn is_opened_by(&self, id: SessionId, nonce: u128) -> bool {
+        self.sessions.get(&id).is_some_and(|it| it.nonce == nonce)
     }
 
     /// Whether a session of this nonce exists.
@@ -460,8 +460,8 @@ mod tests {
         let other = table.resume(14, id, 1, 6).expect("it exists");
         assert_eq!(other.fence, 14);
         assert!(other.first_group > resumed.first_group);
-        assert!(!table.close_held(id, 12) && table.has(id));
-        assert!(table.close_held(id, 14) && !table.has(id));
+        assert!(!table.close_held(id, 12) && table.is_opened_by(id, 1));
+        assert!(table.close_held(id, 14) && !table.is_opened_by(id, 1));
         assert_eq!(table.resume(15, id, 1, 6), refused);
         assert!(table.close_held(id, 14), "it is gone");
     }

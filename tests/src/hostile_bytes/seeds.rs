@@ -225,11 +225,39 @@ fn of_clients() -> Vec<(String, Vec<u8>)> {
         leader: Some((2, "host:1".to_owned())),
     };
     let mut to_node = vec![0, 255];
-    for request in [hello, submit, read, create, Request::Status] {
+    let resume = Request::ResumeSession {
+        session: SessionId(3),
+        nonce: 300,
+        attempt: 7,
+    };
+    let ask = Request::Outcomes {
+        request: 1,
+        session: SessionId(3),
+        fence: 40,
+        group: 9,
+    };
+    let requests = [hello, submit, read, create, resume, ask, Request::Status];
+    for request in requests {
         encode(&request, &mut to_node).unwrap();
     }
     let mut to_client = vec![client_frames::AT_CLIENT, 255];
-    for response in [results, rows, away] {
+    let resumed = Response::SessionResumed {
+        session: SessionId(3),
+        fence: 40,
+        first_group: 1 << 33,
+        acknowledged_through: 8,
+        groups: vec![9],
+    };
+    let outcomes = Response::GroupOutcomes {
+        request: 1,
+        outcomes: Some(vec![Some(Outcome::Done), None]),
+    };
+    let behind = Response::Behind {
+        request: 1,
+        applied: 7,
+        wanted: 9,
+    };
+    for response in [results, rows, away, resumed, outcomes, behind] {
         encode(&response, &mut to_client).unwrap();
     }
     vec![

@@ -521,7 +521,7 @@ impl Producer {
             return self.not_leader(0);
         }
         // Without an entry, so that requests for sessions that do not exist do not fill the log.
-        if !self.shared.sessions.lock().has(session) {
+        if !self.shared.sessions.lock().is_opened_by(session, nonce) {
             return Some(Response::NoSuchSession { session });
         }
         let control = Control::ResumeSession {

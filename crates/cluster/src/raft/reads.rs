@@ -11,7 +11,7 @@
 //! | node (8) | start (8) | id (8) |   little-endian
 //! ```
 //!
-//! Paper: raft §6.4 (Ongaro's dissertation)
+//! Ongaro, Consensus: Bridging Theory and Practice, §6.4
 
 use raft::ReadState;
 
