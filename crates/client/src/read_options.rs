@@ -34,6 +34,6 @@ pub enum ReadNode {
 pub struct ReadOptions {
     /// How recent the answer is.
     pub consistency: Consistency,
-    /// Who gives it.
+    /// The node that gives it.
     pub node: ReadNode,
 }

@@ -12,7 +12,8 @@ use crate::protocol::SessionId;
 /// when the session is resumed.
 ///
 /// As a text it has three hexadecimal numbers: the cluster, the session, and a random number that
-/// only the session's clients know. Whoever has it can resume the session and send commands in it.
+/// only the session's clients know. With it, any program can resume the
+/// session and send commands in it.
 ///
 /// ```
 /// use namiki_client::SessionToken;

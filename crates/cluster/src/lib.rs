@@ -19,6 +19,7 @@ mod control;
 mod entry;
 mod events;
 mod failure;
+mod fair_share;
 mod fault_injection;
 mod group_in_flight;
 mod groups;

@@ -51,7 +51,7 @@ pub(crate) struct NodeReads {
     floor: u64,
 }
 
-/// What is to be done after a tick.
+/// The work after a tick.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct AfterTick {
     /// Answers to reads that are given up.
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_strong_read_waits_for_the_index_that_the_leader_tells() {
+    fn a_strong_read_waits_for_the_leaders_index() {
         let mut reads = NodeReads::new(10, 0);
         let first = reads.strong(read(1, 1), MAX).expect("there is room");
         let first = first.expect("none is under way");

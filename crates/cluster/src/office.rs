@@ -18,6 +18,7 @@ use std::sync::Arc;
 use namiki_client::protocol::{Response, SessionId};
 
 use crate::control::Control;
+use crate::fair_share::is_share;
 use crate::group_in_flight::{GroupInFlight, WAITING_MAX};
 use crate::network::{ConnectionId, NodeId};
 use crate::read_queue::ReadQueue;
@@ -61,12 +62,6 @@ impl InFlight {
         self.commands -= other.commands;
         self.bytes -= other.bytes;
     }
-}
-
-/// Whether a connection with `own` of `total` may have `more`: as much as is left of `limit` for all
-/// afterwards.
-pub(crate) fn is_share(own: usize, more: usize, total: usize, limit: usize) -> bool {
-    own + more <= limit.saturating_sub(total + more)
 }
 
 impl Office {

@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use namiki_client::protocol::{ScanRange, SessionId};
 
+use crate::fair_share::is_share;
 use crate::network::ConnectionId;
-use crate::office::is_share;
 use crate::raft::ReadId;
 
 /// Number of keys after which a batch of reads ends: the applier reads them between two entries, so
@@ -114,7 +114,7 @@ impl WaitingReads {
 }
 
 impl ReadQueue {
-    /// A queue whose confirmations are numbered behind this one.
+    /// A queue that numbers its confirmations behind this one.
     pub(crate) fn behind(id: ReadId) -> Self {
         Self {
             next: id.0,

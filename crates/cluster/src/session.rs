@@ -29,8 +29,8 @@ use namiki_client::protocol::{Outcome, SessionId, SessionLimit};
 use namiki_platform::hash::hash_of;
 
 use crate::control::SessionLimits;
+use crate::fair_share::is_share;
 use crate::network::ClientName;
-use crate::office::is_share;
 use crate::payload::Section;
 
 /// Largest number of sessions for entries of the first version. The same on all nodes.

@@ -2,15 +2,15 @@
 
 use std::time::Instant;
 
-use super::client::AsyncClient;
 use super::link::Link;
+use super::links::Links;
 use crate::channel::{Channel, Key};
 use crate::error::ClientError;
 use crate::protocol::{Freshness, Request, ScanRange, Scanned, TableEntry};
 use crate::read_options::ReadOptions;
 use crate::requests::{self, Rows};
 
-/// Reads of a client by its options: see [`AsyncClient::reading`].
+/// Reads of a client by its options: see [`AsyncClient::reading`](crate::AsyncClient::reading).
 ///
 /// # Errors
 /// Of all reads: [`ClientError::Unavailable`] if no node answers in time, or for strong reads no
@@ -18,13 +18,13 @@ use crate::requests::{self, Rows};
 /// [`ClientError::OtherCluster`] or [`ClientError::Refused`].
 #[derive(Debug)]
 pub struct AsyncReader<'a> {
-    client: &'a mut AsyncClient,
+    links: &'a mut Links,
     options: &'a ReadOptions,
 }
 
 impl<'a> AsyncReader<'a> {
-    pub(super) fn new(client: &'a mut AsyncClient, options: &'a ReadOptions) -> Self {
-        Self { client, options }
+    pub(super) fn new(links: &'a mut Links, options: &'a ReadOptions) -> Self {
+        Self { links, options }
     }
 
     /// Reads rows, named by table and key, all at one moment.
@@ -86,7 +86,7 @@ impl<'a> AsyncReader<'a> {
         &mut self,
         make: impl FnOnce(u64, Freshness) -> Request,
     ) -> Result<(&mut Link, Key), ClientError> {
-        let (link, number) = self.client.link_of_reads(&self.options.node);
+        let (link, number) = self.links.for_reads(&self.options.node);
         let freshness = requests::freshness(self.options, &link.channel.seen);
         let make = |request| make(request, freshness);
         let key = requests::ask_read(&mut link.channel, number, make)?;

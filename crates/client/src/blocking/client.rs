@@ -1,16 +1,16 @@
 //! A client of a cluster: sessions, tables, reads.
 
-use std::collections::HashMap;
 use std::time::Instant;
 
 use super::link::Link;
+use super::links::Links;
 use super::reader::Reader;
 use super::session::Session;
 use crate::channel::{Key, SeenLsn};
 use crate::error::ClientError;
 use crate::options::ClientOptions;
 use crate::protocol::{Request, ScanRange, Scanned, TableEntry};
-use crate::read_options::{ReadNode, ReadOptions};
+use crate::read_options::ReadOptions;
 use crate::requests::{self, Rows};
 use crate::token::SessionToken;
 
@@ -32,10 +32,7 @@ use crate::token::SessionToken;
 /// ```
 #[derive(Debug)]
 pub struct Client {
-    link: Link,
-    /// Connections for reads from other nodes than the leader.
-    readers: HashMap<ReadNode, Link>,
-    reads: u64,
+    links: Links,
 }
 
 impl Client {
@@ -57,9 +54,7 @@ impl Client {
             return Err(link.channel.unavailable());
         }
         Ok(Self {
-            link,
-            readers: HashMap::new(),
-            reads: 0,
+            links: Links::new(link),
         })
     }
 
@@ -68,7 +63,7 @@ impl Client {
     /// # Errors
     /// [`ClientError::Unavailable`], [`ClientError::OtherCluster`] or [`ClientError::Refused`].
     pub fn open_session(&self) -> Result<Session, ClientError> {
-        Session::open(requests::channel_of_session(&self.link.channel)?)
+        Session::open(requests::channel_of_session(&self.links.leader.channel)?)
     }
 
     /// Resumes a session of a process that has died, or of this one: continues it here, with a
@@ -77,14 +72,17 @@ impl Client {
     /// [`outcomes`](Session::outcomes) is final. If several processes resume one session, the last
     /// one holds it.
     ///
-    /// The session counts for the client that has opened it, whoever resumes it.
+    /// The session still counts for the client that has opened it.
     ///
     /// # Errors
     /// [`ClientError::NoSuchSession`] if it was closed. [`ClientError::SessionElsewhere`],
     /// [`ClientError::Unavailable`], [`ClientError::OtherCluster`] or [`ClientError::Refused`].
     pub fn resume(&self, token: &SessionToken) -> Result<Session, ClientError> {
-        requests::check_token(&self.link.channel, token)?;
-        Session::resume(requests::channel_of_session(&self.link.channel)?, *token)
+        requests::check_token(&self.links.leader.channel, token)?;
+        Session::resume(
+            requests::channel_of_session(&self.links.leader.channel)?,
+            *token,
+        )
     }
 
     /// Reads by these options: from followers, or of an older state.
@@ -103,20 +101,20 @@ impl Client {
     /// # }
     /// ```
     pub fn reading<'a>(&'a mut self, options: &'a ReadOptions) -> Reader<'a> {
-        Reader::new(self, options)
+        Reader::new(&mut self.links, options)
     }
 
     /// The highest LSN that this client and its sessions have seen in an answer: reads of
     /// [`Consistency::Session`](crate::Consistency::Session) see the log through it.
     #[must_use]
     pub fn seen(&self) -> u64 {
-        self.link.channel.seen.get()
+        self.links.leader.channel.seen.get()
     }
 
     /// Has reads of [`Consistency::Session`](crate::Consistency::Session) see the log through this
     /// LSN, too: another process, which has told this one something, has seen it.
     pub fn note_seen(&self, lsn: u64) {
-        self.link.channel.seen.note(lsn);
+        self.links.leader.channel.seen.note(lsn);
     }
 
     /// Reads rows, named by table and key, all at one moment after this call began.
@@ -167,9 +165,9 @@ impl Client {
             name: name.to_owned(),
             eight_byte_keys,
         };
-        let key = requests::ask_control(&mut self.link.channel, &request)?;
+        let key = requests::ask_control(&mut self.links.leader.channel, &request)?;
         self.wait(key)?;
-        requests::table_of(&mut self.link.channel, key)
+        requests::table_of(&mut self.links.leader.channel, key)
     }
 
     /// Drops a table with its rows. Returns whether there was one of this number; if not, an earlier
@@ -181,9 +179,9 @@ impl Client {
     /// [`ClientError::Refused`].
     pub fn drop_table(&mut self, table: u32) -> Result<bool, ClientError> {
         let request = Request::DropTable { table };
-        let key = requests::ask_control(&mut self.link.channel, &request)?;
+        let key = requests::ask_control(&mut self.links.leader.channel, &request)?;
         self.wait(key)?;
-        requests::dropped_of(&mut self.link.channel, key)
+        requests::dropped_of(&mut self.links.leader.channel, key)
     }
 
     /// Replaces a node that has lost its directory by the one that runs on a new directory under
@@ -198,35 +196,23 @@ impl Client {
     /// replaced.
     pub fn replace_node(&mut self, node: u64, incarnation: u64) -> Result<(), ClientError> {
         let request = Request::ReplaceNode { node, incarnation };
-        let key = requests::ask_control(&mut self.link.channel, &request)?;
+        let key = requests::ask_control(&mut self.links.leader.channel, &request)?;
         self.wait(key)?;
-        requests::replaced_of(&mut self.link.channel, key)
+        requests::replaced_of(&mut self.links.leader.channel, key)
     }
 
     /// The address of the last node that was asked: the leader's, once it has answered.
     #[must_use]
     pub fn leader(&self) -> Option<&str> {
-        self.link.channel.leader()
-    }
-
-    /// The connection for reads from a node, and the number of the next read.
-    pub(super) fn link_of_reads(&mut self, node: &ReadNode) -> (&mut Link, u64) {
-        self.reads += 1;
-        let link = match requests::channel_of_reads(&self.link.channel, node) {
-            None => &mut self.link,
-            Some(channel) => {
-                (self.readers.entry(node.clone())).or_insert_with(|| Link::new(channel))
-            }
-        };
-        (link, self.reads)
+        self.links.leader.channel.leader()
     }
 
     fn wait(&mut self, key: Key) -> Result<(), ClientError> {
-        let deadline = Instant::now() + self.link.channel.options().timeout;
+        let deadline = Instant::now() + self.links.leader.channel.options().timeout;
         let is_answered = |channel: &crate::channel::Channel| channel.exchange.is_answered(key);
-        if self.link.drive(is_answered, deadline) {
+        if self.links.leader.drive(is_answered, deadline) {
             return Ok(());
         }
-        Err(requests::timed_out(&mut self.link.channel, key))
+        Err(requests::timed_out(&mut self.links.leader.channel, key))
     }
 }

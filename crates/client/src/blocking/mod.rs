@@ -3,6 +3,7 @@
 mod client;
 mod connection;
 mod link;
+mod links;
 mod one_node;
 mod reader;
 mod session;

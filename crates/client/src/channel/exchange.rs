@@ -61,7 +61,7 @@ pub(crate) enum Answer {
     SessionsFull(SessionLimit),
 }
 
-/// What the cluster says of a session that was resumed.
+/// The cluster's answer about a session that was resumed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ResumedSession {
     pub(crate) fence: u64,
@@ -207,7 +207,7 @@ impl Exchange {
         })
     }
 
-    /// The lowest group whose results were not taken.
+    /// The lowest group with results that were not taken.
     pub(crate) fn first_group(&self) -> Option<u64> {
         self.asked.keys().find_map(|key| match key {
             Key::Group(group) => Some(*group),

@@ -11,7 +11,6 @@ use serde::{Deserialize, Serialize};
 use super::entry_codec::{body_bytes, decode_body, raft_entry};
 #[cfg(feature = "hostile-bytes")]
 use super::entry_codec::{from_raft, to_raft};
-use super::reads::READ_CONTEXT_BYTES;
 #[cfg(feature = "hostile-bytes")]
 use crate::entry::{EntryBody, PayloadRef};
 #[cfg(feature = "hostile-bytes")]
@@ -109,6 +108,9 @@ pub(super) fn encode(message: &Message) -> Bytes {
     bytes.shrink_to_fit();
     bytes.into()
 }
+
+/// Bytes of the context of a read (`reads.rs`).
+const READ_CONTEXT_BYTES: usize = 24;
 
 /// Whether it asks for a read, or answers that.
 fn is_read(kind: MessageType) -> bool {

@@ -18,9 +18,6 @@ use raft::ReadState;
 use super::driver::RaftDriver;
 use super::events_and_effects::{RaftEffect, ReadId};
 
-/// Bytes of a context.
-pub(super) const READ_CONTEXT_BYTES: usize = 24;
-
 impl RaftDriver {
     /// Asks for the index that a read must see: of the own log if this node leads, otherwise of the
     /// leader's, if the read may be answered by a follower.

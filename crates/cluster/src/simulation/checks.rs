@@ -44,7 +44,7 @@ pub(super) struct Checks {
     /// Commands of which a client was told that they are not executed, and which it does not send
     /// again.
     given_up: HashSet<CommandId>,
-    /// Groups whose fate the next holder of a session has asked for.
+    /// Number of times that a client has asked for the fate of an earlier holder's group.
     pub(super) fates: usize,
     pub(super) reads: usize,
 }

@@ -85,7 +85,7 @@ fn every_node_answers_reads_of_every_kind() {
 }
 
 #[test]
-fn a_read_of_what_no_node_has_is_refused_in_time() {
+fn a_read_beyond_the_log_is_refused_in_time() {
     let _alone = alone();
     let cluster = Cluster::start_plain();
     let mut options = cluster.options.clone();
