@@ -6,7 +6,7 @@ use std::time::Instant;
 use namiki::replica::{DroppedTable, ReplicaView};
 use namiki_client::protocol::{NodeStatus, ScanRange};
 
-use crate::entry::LogEntry;
+use crate::entry::{LogEntry, PayloadRef};
 use crate::group_in_flight::GroupInFlight;
 use crate::network::ConnectionId;
 use crate::raft::ReadId;
@@ -27,6 +27,19 @@ pub(crate) enum ApplierEvent {
     NodeReads,
     /// A client asks for the state's hash.
     StateHash(ConnectionId),
+    /// The checkpointer wants a view of the next moment.
+    OpenImageView,
+}
+
+/// A request of another node that is answered from the disk.
+#[derive(Debug)]
+pub(crate) enum Fetch {
+    /// It lacks payloads.
+    Payloads(Vec<PayloadRef>),
+    /// It lacks entries that are truncated.
+    Offer,
+    /// It copies an image, and lacks a file from an offset on.
+    ImageFile { image: u128, file: u32, offset: u64 },
 }
 
 /// Events for a worker.

@@ -32,6 +32,14 @@ pub enum NodeFailure {
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+    /// No failure: the tables of another node have taken the place of this one's, and it has to start again with them.
+    #[error(
+        "the tables have been replaced by an image of another node, through entry {index}: start the node again"
+    )]
+    ImageInstalled {
+        /// The last entry in the image.
+        index: u64,
+    },
     /// Raft cannot start.
     #[error(transparent)]
     Raft(#[from] RaftError),

@@ -82,7 +82,6 @@ impl Membership {
     }
 
     /// Its bytes, for a snapshot.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for what writes images"))]
     pub(crate) fn encode(&self) -> Bytes {
         postcard::to_stdvec(self)
             .expect("a membership has no type that cannot be encoded")

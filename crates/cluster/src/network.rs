@@ -11,6 +11,7 @@ use namiki_platform::hash::hash_of;
 use serde::{Deserialize, Serialize};
 
 use crate::entry::PayloadRef;
+use crate::image::message::ImageMessage;
 
 /// A node of the cluster: its number, from 1, and its incarnation, the number of the directory that
 /// it runs on.
@@ -157,6 +158,8 @@ pub enum PeerMessage {
         /// Its bytes.
         bytes: Option<Bytes>,
     },
+    /// About an image of a node's tables. On the catch-up lane.
+    Image(ImageMessage),
 }
 
 /// Sends messages. Nothing here blocks or fails: a message to a node may be lost, duplicated or

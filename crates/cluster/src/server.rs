@@ -16,7 +16,7 @@ use crate::groups::producer::RequestLimits;
 use crate::groups::worker::GroupOptions;
 use crate::monitor::{self, Monitor, MonitorError};
 use crate::network::NodeId;
-use crate::node::{Node, NodeOptions};
+use crate::node::{Node, NodeOptions, OpenError, OpenedNode};
 use crate::security::{SecurityFailure, security_of, warn_if_open};
 use crate::storage::{NodeIdentity, NodeStore, StoreError, StoreOptions};
 use crate::transport::{Listeners, NodeSecurity, RunningTransport, Transport, TransportError};
@@ -105,6 +105,15 @@ pub fn create_directory(
     NodeStore::create(disk, &config.directory, &identity, &voters)
 }
 
+impl From<OpenError> for ServerError {
+    fn from(error: OpenError) -> Self {
+        match error {
+            OpenError::Store(error) => Self::Store(error),
+            OpenError::Tables(error) => Self::Node(error),
+        }
+    }
+}
+
 impl Server {
     /// Starts a node that has a directory: reads its log, then joins the cluster.
     ///
@@ -132,10 +141,11 @@ impl Server {
             buffer_bytes: groups.payload_bytes + BUFFER_SLACK_BYTES,
             prepare: Prepare::Background,
             max_log_bytes: Some(config.log_bytes_max),
+            loads_tables: false,
             ..StoreOptions::default()
         };
-        let (store, recovered) = NodeStore::open(disk, &config.directory, options)?;
-        check_members(config, &recovered.membership)?;
+        let opened = OpenedNode::open(disk, &config.directory, options)?;
+        check_members(config, &opened.recovered().membership)?;
         let settings = config.transport(identity.node);
         let transport = Transport::new(listeners, settings, security.clone(), logger.clone());
         let options = NodeOptions {
@@ -155,7 +165,7 @@ impl Server {
             logger,
             ..NodeOptions::default()
         };
-        let node = Node::start(&options, store, recovered, transport.network())?;
+        let node = Node::start(&options, opened, transport.network())?;
         let transport = transport.start(node.inbox())?;
         let observer = node.observer(
             transport.connections(),
@@ -177,6 +187,13 @@ impl Server {
     #[must_use]
     pub fn node(&self) -> NodeId {
         self.id
+    }
+
+    /// Whether the node has stopped because an image of another node has taken the place of its tables: start it again.
+    #[must_use]
+    pub fn has_new_tables(&self) -> bool {
+        let failure = self.node.as_ref().and_then(Node::failure);
+        failure.is_some_and(|it| matches!(*it, NodeFailure::ImageInstalled { .. }))
     }
 
     /// The reason for which the node has stopped by itself, if it has.

@@ -27,6 +27,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use namiki_client::protocol::{Outcome, SessionId, SessionLimit};
 use namiki_platform::hash::hash_of;
+use serde::{Deserialize, Serialize};
 
 use crate::control::SessionLimits;
 use crate::fair_share::is_share;
@@ -116,6 +117,33 @@ struct Session {
     outcomes: usize,
 }
 
+/// A session as an image has it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct SessionRow {
+    nonce: u128,
+    client: Option<ClientName>,
+    used: u64,
+    acknowledged_through: u64,
+    fence: u64,
+    attempt: u128,
+    first_group: u64,
+    groups: BTreeMap<u64, Vec<u8>>,
+}
+
+impl SessionRow {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        postcard::to_stdvec(self).expect("a session has no type that cannot be encoded")
+    }
+
+    /// The session of these bytes; `None` if they are not one.
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
+        match postcard::take_from_bytes(bytes) {
+            Ok((row, [])) => Some(row),
+            _ => None,
+        }
+    }
+}
+
 /// All sessions.
 #[derive(Debug, Default)]
 pub(crate) struct SessionTable {
@@ -127,9 +155,63 @@ pub(crate) struct SessionTable {
     of_client: HashMap<ClientName, u32>,
     /// Outcomes of all sessions.
     outcomes: usize,
+    /// The entry through which the sessions are written as rows: those that are used later are not.
+    written: u64,
+    /// Sessions that are written, and were closed since.
+    closed: Vec<SessionId>,
 }
 
 impl SessionTable {
+    /// The sessions that were changed since the last call, and those that were closed. They are written as rows next.
+    pub(crate) fn take_changed(&mut self) -> Vec<(SessionId, Option<SessionRow>)> {
+        let closed = std::mem::take(&mut self.closed).into_iter();
+        let mut rows: Vec<_> = closed.map(|id| (id, None)).collect();
+        let since = (self.written.saturating_add(1), SessionId(0));
+        for (_, id) in self.by_use.range(since..) {
+            let row = self.sessions.get(id).map(|session| SessionRow {
+                nonce: session.nonce,
+                client: session.client.clone(),
+                used: session.used,
+                acknowledged_through: session.acknowledged_through,
+                fence: session.fence,
+                attempt: session.attempt,
+                first_group: session.first_group,
+                groups: session.groups.clone(),
+            });
+            rows.push((*id, row));
+        }
+        self.written = self.by_use.last().map_or(self.written, |(used, _)| *used);
+        rows
+    }
+
+    /// Puts a session of an image back.
+    pub(crate) fn put(&mut self, id: SessionId, row: SessionRow) {
+        let outcomes = row.groups.values().map(Vec::len).sum();
+        self.by_nonce.insert(row.nonce, id);
+        self.by_use.insert((row.used, id));
+        if let Some(client) = &row.client {
+            *self.of_client.entry(client.clone()).or_default() += 1;
+        }
+        self.outcomes += outcomes;
+        let session = Session {
+            nonce: row.nonce,
+            client: row.client,
+            used: row.used,
+            acknowledged_through: row.acknowledged_through,
+            fence: row.fence,
+            attempt: row.attempt,
+            first_group: row.first_group,
+            groups: row.groups,
+            outcomes,
+        };
+        self.sessions.insert(id, session);
+    }
+
+    /// The sessions are those of the image at this entry.
+    pub(crate) fn note_written(&mut self, entry: u64) {
+        self.written = entry;
+    }
+
     /// Opens a session of a client; its number is the index of the entry that opens it. The same
     /// nonce again gives the same session.
     ///
@@ -216,6 +298,9 @@ impl SessionTable {
         };
         self.by_nonce.remove(&session.nonce);
         self.by_use.remove(&(session.used, id));
+        if id.0 <= self.written {
+            self.closed.push(id);
+        }
         self.outcomes -= session.outcomes;
         if let Some(client) = session.client
             && let Some(sessions) = self.of_client.get_mut(&client)
@@ -544,6 +629,57 @@ mod tests {
             apply(&mut table, id, 1, 0, &[(2, Outcome::Done)]),
             Err(twice)
         );
+    }
+
+    /// Each time, the rows so far are a table that has the same hash.
+    #[test]
+    fn rows_that_changed_make_the_same_table() {
+        let mut random = namiki_platform::seeded_random::Random::seeded(3);
+        let mut table = SessionTable::default();
+        let mut rows = HashMap::new();
+        let mut entry = 0;
+        for _ in 0..40 {
+            for _ in 0..random.below(30) {
+                entry += 1;
+                let known = table.sessions.keys().copied().min_by_key(|id| id.0 % 7);
+                match (random.below(6), known) {
+                    (0, Some(id)) => table.close(id),
+                    (1 | 2, Some(id)) => {
+                        let group = 1 + random.below(4);
+                        let (mut builder, mut bytes) = (PayloadBuilder::default(), Vec::new());
+                        let acknowledged = random.below(group);
+                        builder.section(id, group, acknowledged, 1, &[(0, Outcome::Done)]);
+                        builder.finish(&mut bytes);
+                        let payload = Payload::read(&bytes).expect("it was just built");
+                        // A second outcome is refused.
+                        let _ = table.apply(entry, &payload.sections[0]);
+                    }
+                    (5, Some(id)) => {
+                        let nonce = table.sessions[&id].nonce;
+                        let _ = table.resume(entry, id, nonce, entry.into());
+                    }
+                    (3, _) => drop(table.open_evicting(entry, entry.into())),
+                    _ => drop(open(&mut table, entry, entry.into())),
+                }
+            }
+            for (id, row) in table.take_changed() {
+                match row.map(|row| row.encode()) {
+                    Some(row) => drop(rows.insert(id, row)),
+                    None => drop(rows.remove(&id)),
+                }
+            }
+            let mut again = SessionTable::default();
+            for (id, row) in &rows {
+                again.put(*id, SessionRow::decode(row).expect("it was just written"));
+            }
+            assert_eq!(again.state_hash(), table.state_hash());
+            assert_eq!((again.outcomes, again.len()), (table.outcomes, table.len()));
+            assert_eq!(
+                (again.by_use, again.of_client),
+                (table.by_use.clone(), table.of_client.clone())
+            );
+        }
+        assert!(table.take_changed().is_empty() && entry > 300 && !rows.is_empty());
     }
 
     #[test]

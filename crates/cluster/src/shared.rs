@@ -9,11 +9,14 @@ use namiki_client::protocol::{Response, Role, SessionId};
 use parking_lot::Mutex;
 
 use crate::entry::{EntryBody, PayloadRef};
-use crate::events::{ApplierEvent, RaftWrite, Scan, WorkerEvent};
+use crate::events::{ApplierEvent, Fetch, RaftWrite, Scan, WorkerEvent};
 use crate::failure::NodeFailure;
 use crate::fault_injection::FaultInjection;
 use crate::group_in_flight::Answer;
 use crate::hash_pacing::HashPacing;
+use crate::image::checkpointer::ImageEvent;
+use crate::image::receiver::CopyEvent;
+use crate::image::sender::PinnedForOthers;
 use crate::mailbox::Mailbox;
 use crate::membership::Membership;
 use crate::metrics::{Count, Metrics};
@@ -57,8 +60,16 @@ pub(crate) struct Shared {
     pub(crate) raft_writer: Mailbox<RaftWrite>,
     /// One for each worker's stream.
     pub(crate) payload_writers: Vec<Mailbox<(PayloadRef, Bytes)>>,
-    /// Payloads that other nodes ask for.
-    pub(crate) fetches: Mailbox<(NodeId, Vec<PayloadRef>)>,
+    /// What other nodes ask for.
+    pub(crate) fetches: Mailbox<(NodeId, Fetch)>,
+    /// For the checkpointer.
+    pub(crate) images: Mailbox<ImageEvent>,
+    /// For the receiver of images.
+    pub(crate) copies: Mailbox<CopyEvent>,
+    /// The image that other nodes copy.
+    pub(crate) pinned_image: Mutex<PinnedForOthers>,
+    /// The entry through which the log is truncated.
+    pub(crate) truncated: AtomicU64,
     pub(crate) scans: Mailbox<Scan>,
     pub(crate) scan_slots: ScanSlots,
     /// Reads that this node answers in any role.
@@ -223,9 +234,21 @@ impl Shared {
         self.applier.close();
         self.raft_writer.close();
         self.fetches.close();
+        self.images.close();
+        self.copies.close();
         self.scans.close();
         self.workers.iter().for_each(Mailbox::close);
         self.payload_writers.iter().for_each(Mailbox::close);
+    }
+
+    /// The entry through which the log is truncated.
+    pub(crate) fn truncated(&self) -> u64 {
+        self.truncated.load(Ordering::Acquire)
+    }
+
+    /// Whether this node is in office.
+    pub(crate) fn leads(&self) -> bool {
+        self.office.lock().term.is_some()
     }
 
     pub(crate) fn applied(&self) -> u64 {

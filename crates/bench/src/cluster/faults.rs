@@ -20,7 +20,8 @@ const INTERVAL: Duration = Duration::from_millis(10);
 const ELECTION_WAIT: Duration = Duration::from_secs(10);
 
 const EXAMPLE: &str = "write none, or one of kill-leader, stop-leader, cut-leader, kill-follower, stop-follower, cut-follower, \
-                       break-leader, mixed, drop-leader, restart-all, slow-disk, full-disk, and how often: kill-leader:5s";
+                       break-leader, mixed, drop-leader, lose-follower, kill-and-lose, restart-all, slow-disk, full-disk, and how \
+                       often: kill-leader:5s";
 
 /// The kind of a fault, and its period.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -38,6 +39,8 @@ pub(super) enum Kind {
     BreakLeader,
     /// Any harm to any node.
     Mixed,
+    /// The leader is killed, or another node loses its directory.
+    KillAndLose,
     /// Messages from the leader, to it, or both, are dropped.
     DropLeader,
     /// SIGKILL of all nodes at once, followed by a restart of all.
@@ -56,6 +59,8 @@ pub(super) enum Harm {
     Stop,
     /// Its links to all others are cut; they are restored later.
     Cut,
+    /// It is killed and its directory removed; a replacement takes its place later.
+    Lose,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,7 +90,7 @@ enum Broken {
     FullDisk(u64),
 }
 
-const KINDS: [(&str, Kind); 12] = [
+const KINDS: [(&str, Kind); 14] = [
     ("kill-leader", Kind::Node(Harm::Kill, Victim::Leader)),
     ("stop-leader", Kind::Node(Harm::Stop, Victim::Leader)),
     ("cut-leader", Kind::Node(Harm::Cut, Victim::Leader)),
@@ -95,6 +100,8 @@ const KINDS: [(&str, Kind); 12] = [
     ("break-leader", Kind::BreakLeader),
     ("mixed", Kind::Mixed),
     ("drop-leader", Kind::DropLeader),
+    ("lose-follower", Kind::Node(Harm::Lose, Victim::Follower)),
+    ("kill-and-lose", Kind::KillAndLose),
     ("restart-all", Kind::RestartAll),
     ("slow-disk", Kind::SlowDisk),
     ("full-disk", Kind::FullDisk),
@@ -133,6 +140,7 @@ impl Harm {
             Self::Kill => "kill",
             Self::Stop => "stop",
             Self::Cut => "cut",
+            Self::Lose => "lose",
         }
     }
 
@@ -140,6 +148,7 @@ impl Harm {
         match self {
             Self::Kill => cluster.run(["kill", &node.to_string()]),
             Self::Stop => cluster.run(["pause", &node.to_string()]),
+            Self::Lose => cluster.lose(node),
             Self::Cut => {
                 let mut others = cluster.nodes.iter().filter(|other| other.id != node);
                 others.try_for_each(|other| cluster.run(["cut", &format!("{node}-{}", other.id)]))
@@ -154,6 +163,7 @@ impl Harm {
                 .run(["resume", &node.to_string()])
                 .map(|()| "resume"),
             Self::Cut => cluster.run(["heal"]).map(|()| "heal"),
+            Self::Lose => (cluster.run(["replace", &node.to_string()])).map(|()| "replace"),
         }
     }
 }
@@ -240,6 +250,8 @@ impl Fault {
             Kind::Node(harm, Victim::Follower) => (harm, any(&others, random)),
             Kind::BreakLeader => (any_harm(random), leader),
             Kind::Mixed => (any_harm(random), any(&all, random)),
+            Kind::KillAndLose if random.chance(0.5) || others.is_empty() => (Harm::Kill, leader),
+            Kind::KillAndLose => (Harm::Lose, any(&others, random)),
             Kind::DropLeader => {
                 let ways = [(true, false), (false, true), (true, true)];
                 let (from, to) = ways[random.below(3) as usize];

@@ -287,6 +287,29 @@ impl LocalCluster {
         self.node(node)?.pid()
     }
 
+    /// The nodes' processes.
+    pub(super) fn processes(&self) -> impl Iterator<Item = u32> {
+        self.nodes.iter().filter_map(Node::pid)
+    }
+
+    /// The nodes' directories, with what is left of lost ones.
+    pub(super) fn directories(&self) -> impl Iterator<Item = PathBuf> {
+        self.nodes.iter().map(|node| node.dir.clone())
+    }
+
+    /// Ends a node and removes its directory, as if its disk were lost.
+    pub(super) fn lose(&self, id: u64) -> Result<(), BenchError> {
+        self.run(["kill", &id.to_string()])?;
+        let node = self.node(id);
+        let config = node.map_or(Ok(None), |node| read_config(&node.dir))?;
+        let Some(config) = config else {
+            let why = format!("there is no node {id}, whose directory could be lost");
+            return Err(BenchError::Cluster(why));
+        };
+        let removed = fs::remove_dir_all(&config.directory);
+        removed.map_err(BenchError::file("remove", &config.directory))
+    }
+
     fn node(&self, id: u64) -> Option<&Node> {
         self.nodes.iter().find(|node| node.id == id)
     }

@@ -11,7 +11,7 @@
 //! | `registers.rs`, `register_client.rs` | the workload `register` |
 //! | `history/` | its history, and the check for strict serializability |
 //! | `witness.rs` | the required content of the tables |
-//! | `cpu_use.rs` | processor time of the processes |
+//! | `cpu_use.rs`, `footprint.rs` | processor time, memory and disk space of the nodes |
 //! | `figure_run.rs` | a run as a point of a figure |
 //!
 //! Paper: raft-pwal §4
@@ -20,6 +20,7 @@ mod clients;
 mod cpu_use;
 mod faults;
 mod figure_run;
+mod footprint;
 mod gaps;
 mod history;
 mod history_check;
@@ -85,10 +86,14 @@ Faults happen every so often while the clients work, and are mended half-way to 
   cut-leader:5s     its links are cut, and heal; cut-follower:5s
   break-leader:5s   any of these, by chance, to the leader; mixed:5s to any node
   drop-leader:5s    what the leader sends, or what is sent to it, or both, is dropped: with --namespaces
+  lose-follower:60s SIGKILL of a random other node, whose directory is removed; a replacement takes its place
+  kill-and-lose:60s kill-leader or lose-follower, by chance
   restart-all:5s    SIGKILL of all nodes at once, and a start of all
   slow-disk:5s      the leader's disk takes 20 writes in a second (control groups; needs root)
   full-disk:20s     the last node, which has a small disk of its own, has no room left: it must say so and end, and starts
                     again when there is room (a mounted file; needs root)
+Each row says what the largest node took on the disk and in memory in each third of the run (MiB).
+
 failover_ms is from the last acknowledgement before to the first after.
 
 With --dir, the cluster is in that folder (namiki cluster start --dir), which is kept; one that runs already runs on.

@@ -3,6 +3,7 @@
 use namiki_platform::machine::Machine;
 use serde::Serialize;
 
+use super::footprint::FootprintMib;
 use crate::result_writer::{Cell, Row};
 
 /// Times in milliseconds from sending a group to receiving its results.
@@ -97,6 +98,9 @@ pub(super) struct ClusterRow<'a> {
     pub(super) failover_ms: Option<FailoverMs>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) history: Option<HistoryResult>,
+    /// What the largest node took in each third of the timed part.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) footprint_mib: Option<FootprintMib>,
     pub(super) seed: u64,
     pub(super) round: u32,
     pub(super) machine: &'a Machine,
@@ -134,6 +138,10 @@ impl Row for ClusterRow<'_> {
     fn cells(&self) -> Vec<(&'static str, Cell)> {
         let rtt = |of: fn(&RoundTripMs) -> f64| Cell::measure(self.rtt_ms.as_ref().map(of));
         let down = |of: fn(&FailoverMs) -> f64| Cell::measure(self.failover_ms.as_ref().map(of));
+        let largest = |of: fn(&FootprintMib) -> [f64; 3]| {
+            let thirds = self.footprint_mib.as_ref().map(of);
+            Cell::measure(thirds.map(|thirds| thirds.into_iter().fold(0.0, f64::max)))
+        };
         vec![
             ("nodes", Cell::key(self.nodes)),
             ("workers", Cell::key(self.workers)),
@@ -150,6 +158,8 @@ impl Row for ClusterRow<'_> {
             ("p99 ms", rtt(|ms| ms.p99)),
             ("CPU %", Cell::measure(self.cpu_percent)),
             ("acknowledged", Cell::count(self.acknowledged)),
+            ("disk MiB", largest(|it| it.disk)),
+            ("memory MiB", largest(|it| it.memory)),
             ("lost", Cell::count(self.lost)),
             ("twice", Cell::count(self.duplicated)),
             ("failovers", Cell::count(self.failovers as u64)),

@@ -15,6 +15,7 @@ use tokio::time::sleep;
 use super::clients::{Client, Shared};
 use super::cpu_use::CpuUse;
 use super::faults::{Fault, FaultEvent, Kind};
+use super::footprint::Footprint;
 use super::gaps::Gaps;
 use super::history::Recorder;
 use super::load;
@@ -34,6 +35,8 @@ use crate::run_stages::quotient;
 const INTERVAL: Duration = Duration::from_millis(20);
 /// Interval between samples of processor time.
 const CPU_INTERVAL: Duration = Duration::from_millis(200);
+/// Interval between samples of the disk and of memory.
+const FOOTPRINT_INTERVAL: Duration = Duration::from_secs(1);
 /// Interval between progress messages.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(5);
 /// Time limit for the nodes to apply the same entries.
@@ -104,15 +107,15 @@ impl<'a> Run<'a> {
             // The cluster is about to be stopped, so its state is printed now to explain the
             // failure.
             let driven = driven.inspect_err(|_| cluster.describe());
-            let verified = driven.and_then(|(shared, cpu)| {
+            let verified = driven.and_then(|(shared, use_of)| {
                 let verified = local.block_on(&runtime, self.verify(cluster, shared))?;
-                Ok((verified, cpu, self.replicas_equal(cluster)?))
+                Ok((verified, use_of, self.replicas_equal(cluster)?))
             });
             let is_recorded = self.workload == Workload::Register;
             if is_recorded && (verified.is_err() || faults.is_err()) {
                 self.keep_unfinished(&recorder.borrow(), known_faults);
             }
-            let ((shared, findings, conserved), cpu, replicas_equal) = verified?;
+            let ((shared, findings, conserved), (cpu, footprint), replicas_equal) = verified?;
             let faults = faults?;
             let history = is_recorded
                 .then(|| self.check_history(&recorder.borrow(), &faults))
@@ -123,6 +126,7 @@ impl<'a> Run<'a> {
             Ok(ClusterRow {
                 tls,
                 history,
+                footprint_mib: footprint.mib(),
                 ..row
             })
         })
@@ -142,7 +146,7 @@ impl<'a> Run<'a> {
         cluster: &LocalCluster,
         (begin, is_over): (std::sync::mpsc::Sender<()>, &AtomicBool),
         recorder: Rc<RefCell<Recorder>>,
-    ) -> Result<(RefCell<Shared>, CpuUse), BenchError> {
+    ) -> Result<(RefCell<Shared>, (CpuUse, Footprint)), BenchError> {
         let mut client = AsyncClient::connect(cluster.addresses(), self.options(cluster)).await?;
         let name = match self.workload {
             Workload::Transfer | Workload::Payment => "bench-accounts",
@@ -222,7 +226,7 @@ impl<'a> Run<'a> {
         cluster: &LocalCluster,
         shared: &RefCell<Shared>,
         clients: &[JoinHandle<Result<(), BenchError>>],
-    ) -> CpuUse {
+    ) -> (CpuUse, Footprint) {
         // Clients end when the run is over, and not before.
         let goes_on = || !interrupt::asked() && !clients.iter().any(JoinHandle::is_finished);
         let wait = async |until: Instant| {
@@ -242,14 +246,19 @@ impl<'a> Run<'a> {
         let mut cpu = CpuUse::begin(cluster, leader);
         shared.borrow_mut().timed_from = Some(begin);
         let end = begin + self.length;
+        let (mut footprint, mut looked) = (Footprint::default(), begin);
         while Instant::now() < end && goes_on() {
             wait(end.min(Instant::now() + CPU_INTERVAL)).await;
             cpu.look(cluster, begin.elapsed());
+            if looked.elapsed() >= FOOTPRINT_INTERVAL {
+                looked = Instant::now();
+                footprint.look(cluster);
+            }
         }
         let mut shared = shared.borrow_mut();
         shared.timed_to = Some(Instant::now());
         shared.is_over = true;
-        cpu
+        (cpu, footprint)
     }
 
     async fn verify(
@@ -378,6 +387,7 @@ impl<'a> Run<'a> {
             failovers: breaks.len(),
             failover_ms,
             history: None,
+            footprint_mib: None,
             seed: self.sizes.seed,
             round: self.round,
             machine: self.machine,

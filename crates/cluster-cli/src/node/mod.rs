@@ -196,13 +196,24 @@ fn serve(config: &NodeConfig, detach: bool) -> Result<(), Failure> {
         )));
     }
     let disk = disk_of(&config.directory)?;
-    let server = Server::start(config, disk, logger.clone());
-    let server = server.map_err(|error| Failure::Server(Box::new(error)))?;
+    let start = || {
+        let server = Server::start(config, Arc::clone(&disk), logger.clone());
+        server.map_err(|error| Failure::Server(Box::new(error)))
+    };
+    let mut server = start()?;
     slog::info!(logger, "the node runs"; "node" => %server.node(),
         "for_nodes" => &config.peer_listen, "for_clients" => &config.client_listen,
         "for_scrapers" => config.metrics_listen.as_deref().unwrap_or("none"));
     let mut looked = Instant::now();
     while !interrupt::asked().load(Ordering::Relaxed) {
+        if server.has_new_tables() {
+            slog::info!(
+                logger,
+                "an image of another node has taken the place of the tables; the node starts again"
+            );
+            server.stop();
+            server = start()?;
+        }
         if let Some(why) = server.failure() {
             return Err(Failure::NodeStopped(why));
         }

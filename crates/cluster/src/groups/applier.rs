@@ -22,7 +22,9 @@ use crate::entry::{EntryBody, LogEntry, PayloadRef};
 use crate::events::{ApplierEvent, Scan, WorkerEvent};
 use crate::failure::NodeFailure;
 use crate::fault_injection::Fault;
-use crate::membership::MembershipChange;
+use crate::image::checkpointer::{ImageEvent, ViewForImage};
+use crate::image::rows::{ImageHead, put_rows};
+use crate::membership::{Membership, MembershipChange};
 use crate::metrics::Count;
 use crate::network::ConnectionId;
 use crate::payload::Payload;
@@ -32,7 +34,7 @@ use crate::scans::READ_BYTES_MAX;
 use crate::session::{KnownGroup, ResumeRefusal, Resumed};
 use crate::shared::Shared;
 use crate::status::status;
-use crate::storage::ReadAhead;
+use crate::storage::{LogPosition, ReadAhead, Snapshot};
 
 /// Deleted keys that leave the indexes after an entry, if there are any, beside twice its own.
 const REMOVED_MIN: usize = 1024;
@@ -41,6 +43,14 @@ const REMOVED_MIN: usize = 1024;
 pub(crate) struct Applier {
     shared: Arc<Shared>,
     applied: u64,
+    /// The term of the last entry that was applied.
+    term: u64,
+    /// The members after it.
+    members: Membership,
+    /// The entry of the last image.
+    image_at: u64,
+    /// Whether the tables are in memory.
+    is_loaded: bool,
     /// The term in which this node was elected.
     elected: Option<u64>,
     /// Reads that wait for an entry.
@@ -53,10 +63,15 @@ pub(crate) struct Applier {
 }
 
 impl Applier {
-    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+    /// Goes on behind an image.
+    pub(crate) fn new(shared: Arc<Shared>, at: LogPosition, members: Membership) -> Self {
         Self {
             shared,
-            applied: 0,
+            applied: at.index,
+            term: at.term,
+            members,
+            image_at: at.index,
+            is_loaded: false,
             elected: None,
             reads: VecDeque::new(),
             committed_at: Instant::now(),
@@ -72,6 +87,7 @@ impl Applier {
     pub(crate) fn handle(&mut self, event: ApplierEvent) -> Result<(), NodeFailure> {
         match event {
             ApplierEvent::Committed(entries, at) => {
+                self.load()?;
                 self.committed_at = at;
                 for entry in &entries {
                     self.apply(entry)?;
@@ -113,8 +129,42 @@ impl Applier {
                     sessions,
                 });
             }
+            ApplierEvent::OpenImageView => self.open_image_view()?,
         }
-        self.answer_reads();
+        self.answer_reads()
+    }
+
+    /// Opens the view of an image, with the rows of the cluster's own.
+    fn open_image_view(&mut self) -> Result<(), NodeFailure> {
+        if self.applied == self.image_at {
+            self.shared.images.put(ImageEvent::View(None));
+            return Ok(());
+        }
+        let replica = &self.shared.replica;
+        let commands = self.shared.commands_applied.load(Ordering::Relaxed);
+        let head = ImageHead::new(self.term, self.members.clone(), commands);
+        put_rows(replica, &head, &mut self.shared.sessions.lock());
+        let view = (replica.view_for_image())
+            .map_err(|error| NodeFailure::database("opening a view", error))?;
+        self.image_at = self.applied;
+        let position = LogPosition {
+            index: self.applied,
+            term: self.term,
+        };
+        let members = self.members.encode();
+        let snapshot = Snapshot { position, members };
+        let opened = ViewForImage { view, snapshot };
+        (self.shared.images).put(ImageEvent::View(Some(Box::new(opened))));
+        Ok(())
+    }
+
+    /// Waits until the tables are in memory. Raft votes and acknowledges meanwhile.
+    fn load(&mut self) -> Result<(), NodeFailure> {
+        if !self.is_loaded {
+            (self.shared.replica.wait_until_loaded())
+                .map_err(|error| NodeFailure::database("loading its tables", error))?;
+            self.is_loaded = true;
+        }
         Ok(())
     }
 
@@ -128,16 +178,21 @@ impl Applier {
             EntryBody::Empty => {}
             EntryBody::Group(payload) => self.apply_group(entry.index, payload)?,
             EntryBody::Control(bytes) => self.apply_control(entry.index, bytes)?,
-            // Raft made the change when it handed the entry out: here it has no effect.
-            EntryBody::Membership(bytes) if MembershipChange::decode(bytes).is_some() => {}
-            EntryBody::Membership(_) => return Err(NodeFailure::unknown_entry(entry.index)),
+            EntryBody::Membership(bytes) => {
+                // Raft made the change when it handed the entry out.
+                let change = MembershipChange::decode(bytes)
+                    .ok_or_else(|| NodeFailure::unknown_entry(entry.index))?;
+                if self.members.allows(&change) {
+                    self.members.apply(&change);
+                }
+            }
         }
         if !matches!(entry.body, EntryBody::Group(_)) {
             let passed = self.shared.replica.pass(Stamp(entry.index));
             passed.map_err(|error| NodeFailure::not_applied(entry.index, error))?;
         }
         self.take_out_removed();
-        self.applied = entry.index;
+        (self.applied, self.term) = (entry.index, entry.term);
         self.shared.applied.store(entry.index, Ordering::Release);
         if entry.body == EntryBody::Empty && self.elected == Some(entry.term) {
             self.take_office(entry.term);
@@ -377,7 +432,7 @@ impl Applier {
         Ok(())
     }
 
-    fn answer_reads(&mut self) {
+    fn answer_reads(&mut self) -> Result<(), NodeFailure> {
         while let Some((index, _)) = self.reads.front()
             && *index <= self.applied
             && let Some((_, requests)) = self.reads.pop_front()
@@ -385,11 +440,16 @@ impl Applier {
             requests.into_iter().for_each(|read| self.answer(read));
         }
         let (requests, has_more) = self.shared.node_reads.lock().take_ready(self.applied);
+        if !requests.is_empty() {
+            // A key is absent until its table is in memory.
+            self.load()?;
+        }
         requests.into_iter().for_each(|read| self.answer(read));
         if has_more {
             // Entries may come in between.
             self.shared.applier.put(ApplierEvent::NodeReads);
         }
+        Ok(())
     }
 
     fn answer(&self, read: ReadRequest) {

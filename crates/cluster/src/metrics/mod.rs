@@ -48,10 +48,18 @@ pub(crate) enum Count {
     PayloadsRefused,
     /// Received payloads that were dropped because the disk does not keep up.
     PayloadsDropped,
+    /// Images of the tables that were written.
+    ImagesWritten,
+    /// Bytes of rows in them, without those that an image shares with the one before.
+    ImageBytesWritten,
+    /// Images that could not be written.
+    ImagesFailed,
+    /// Bytes of images that were copied from other nodes.
+    ImageBytesCopied,
 }
 
 /// Names of the counters in the order of [`Count`], and their meaning.
-pub(crate) const COUNTS: [(Count, &str, &str); 12] = [
+pub(crate) const COUNTS: [(Count, &str, &str); 16] = [
     (
         Count::Campaigns,
         "campaigns",
@@ -107,6 +115,26 @@ pub(crate) const COUNTS: [(Count, &str, &str); 12] = [
         Count::PayloadsDropped,
         "payloads_dropped",
         "Received payloads dropped because the disk does not keep up.",
+    ),
+    (
+        Count::ImagesWritten,
+        "images_written",
+        "Images of the tables written, each of which lets the log be truncated.",
+    ),
+    (
+        Count::ImageBytesWritten,
+        "image_bytes_written",
+        "Bytes of rows written in images, unchanged key ranges not counted.",
+    ),
+    (
+        Count::ImagesFailed,
+        "images_failed",
+        "Images that could not be written.",
+    ),
+    (
+        Count::ImageBytesCopied,
+        "image_bytes_copied",
+        "Bytes of images copied from other nodes.",
     ),
 ];
 

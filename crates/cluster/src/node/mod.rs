@@ -4,10 +4,13 @@
 //!   network ──> inbox ──┬─> raft ──┬─> raft writer (stream 0)
 //!                       │          └─> applier ──> replies, locks released
 //!                       ├─> worker w (through the producer)
-//!                       └─> payload writer w (stream w)
+//!                       ├─> payload writer w (stream w)
+//!                       └─> fetch, image copy ──> other nodes
+//!   checkpoint <──> applier     images of the tables, and the truncation of the log
 //! ```
-//! A thread waits for its queue and for nothing else; only writers and the applier touch the disk.
+//! A thread waits for its queue and for nothing else. Raft's and the workers' touch no disk.
 
+mod opened_node;
 pub(crate) mod parts;
 
 use std::path::PathBuf;
@@ -23,14 +26,19 @@ use crate::failure::NodeFailure;
 use crate::fault_injection::FaultInjection;
 use crate::groups::producer::RequestLimits;
 use crate::groups::worker::GroupOptions;
+use crate::image::checkpointer::{ImageEvent, ImageOptions};
+use crate::image::receiver::{CopyEvent, ImageReceiver};
 use crate::monitor::Observer;
 use crate::network::{Inbox, Network, NodeId};
 use crate::raft::{RaftEvent, RaftOptions};
 use crate::scans::run_scans;
 use crate::shared::Shared;
-use crate::storage::{NodeStore, Recovered};
 use crate::transport::Connections;
+pub use opened_node::{OpenError, OpenedNode};
 use parts::{NodeInbox, Parts};
+
+/// Between two looks of the checkpointer, and of the receiver of images.
+const LOOK_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Options of a node.
 #[derive(Clone, Debug)]
@@ -43,6 +51,8 @@ pub struct NodeOptions {
     pub groups: GroupOptions,
     /// Limits on the requests that a leader accepts.
     pub limits: RequestLimits,
+    /// Conditions under which images of the tables are written.
+    pub images: ImageOptions,
     /// Bytes of payloads kept in memory.
     pub cache_bytes: usize,
     /// Seed of the election timeouts.
@@ -60,6 +70,7 @@ impl Default for NodeOptions {
             heartbeat: Duration::from_millis(60),
             groups: GroupOptions::default(),
             limits: RequestLimits::default(),
+            images: ImageOptions::default(),
             cache_bytes: 256 << 20,
             seed: 1,
             planted: FaultInjection::default(),
@@ -96,17 +107,16 @@ pub struct Node {
 }
 
 impl Node {
-    /// Starts a node from the state that its storage has recovered.
+    /// Starts a node from what was found in its directory.
     ///
     /// # Errors
     /// [`NodeFailure`].
     pub fn start(
         options: &NodeOptions,
-        store: NodeStore,
-        recovered: Recovered,
+        opened: OpenedNode,
         network: Arc<dyn Network>,
     ) -> Result<Self, NodeFailure> {
-        let parts = Parts::new(options, Arc::new(store), recovered, network)?;
+        let parts = Parts::new(options, opened, network)?;
         let shared = Arc::clone(&parts.shared);
         let mut node = Self {
             inbox: Arc::new(NodeInbox::new(&shared, options)),
@@ -122,6 +132,8 @@ impl Node {
             mut raft,
             workers,
             mut applier,
+            mut checkpointer,
+            mut image_receiver,
             ..
         } = parts;
         let shared = Arc::clone(&self.shared);
@@ -173,6 +185,23 @@ impl Node {
         self.thread("scan", move || {
             while let Some(scans) = shared.scans.take_all(None) {
                 run_scans(&shared, scans);
+            }
+        })?;
+        let shared = Arc::clone(&self.shared);
+        self.thread("checkpoint", move || {
+            while let Some(mut events) = shared.images.take_all(Some(LOOK_INTERVAL)) {
+                events.push_back(ImageEvent::Look);
+                parts::run_checkpointer(&shared, &mut checkpointer, events);
+            }
+        })?;
+        let shared = Arc::clone(&self.shared);
+        self.thread("image-copy", move || {
+            let longest = |receiver: &ImageReceiver| receiver.is_waiting().then_some(LOOK_INTERVAL);
+            while let Some(mut events) = shared.copies.take_all(longest(&image_receiver)) {
+                if events.is_empty() {
+                    events.push_back(CopyEvent::Tick);
+                }
+                parts::run_image_receiver(&shared, &mut image_receiver, events);
             }
         })?;
         let shared = Arc::clone(&self.shared);
@@ -246,6 +275,7 @@ impl Node {
 
     fn stop_threads(&mut self) {
         self.shared.close();
+        self.shared.replica.stop_loading();
         for thread in self.threads.drain(..) {
             // A thread that panicked has printed why.
             drop(thread.join());

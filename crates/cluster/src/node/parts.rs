@@ -8,9 +8,9 @@ use bytes::Bytes;
 use namiki_client::protocol::{Request, Response, Role};
 use parking_lot::Mutex;
 
-use super::NodeOptions;
+use super::{NodeOptions, OpenedNode};
 use crate::entry::PayloadRef;
-use crate::events::{ApplierEvent, RaftWrite};
+use crate::events::{ApplierEvent, Fetch, RaftWrite};
 use crate::failure::NodeFailure;
 use crate::fault_injection::Fault;
 use crate::groups::applier::Applier;
@@ -18,6 +18,10 @@ use crate::groups::log_writer::{write_payloads, write_records};
 use crate::groups::producer::Producer;
 use crate::groups::worker::Worker;
 use crate::hash_pacing::HashPacing;
+use crate::image::checkpointer::{Checkpointer, ImageEvent};
+use crate::image::message::ImageContent;
+use crate::image::receiver::{CopyEvent, ImageReceiver};
+use crate::image::sender;
 use crate::mailbox::Mailbox;
 use crate::membership::Membership;
 use crate::metrics::{Count, Metrics};
@@ -32,7 +36,7 @@ use crate::raft::{
 use crate::scan_slots::ScanSlots;
 use crate::session::SessionTable;
 use crate::shared::Shared;
-use crate::storage::{NodeStore, ReadAhead, Recovered, StoreError};
+use crate::storage::{ReadAhead, StoreError};
 use crate::uncommitted_groups::TaskStore;
 
 /// Largest number of requested payloads that wait to be read.
@@ -40,21 +44,32 @@ const FETCHES_MAX: usize = 64 * FETCH_MAX;
 /// Time after which a node gives up a read that waits for a leader, or for entries.
 const READ_WAIT: Duration = Duration::from_secs(1);
 
+/// Largest memory of messages about images that wait.
+const COPIES_BYTES_MAX: usize = 16 << 20;
+
 /// All parts of one node.
 pub(crate) struct Parts {
     pub(crate) shared: Arc<Shared>,
     pub(crate) raft: RaftDriver,
     pub(crate) workers: Vec<Worker>,
     pub(crate) applier: Applier,
+    pub(crate) checkpointer: Checkpointer,
+    pub(crate) image_receiver: ImageReceiver,
 }
 
 impl Parts {
     pub(crate) fn new(
         options: &NodeOptions,
-        store: Arc<NodeStore>,
-        recovered: Recovered,
+        opened: OpenedNode,
         network: Arc<dyn Network>,
     ) -> Result<Self, NodeFailure> {
+        let OpenedNode {
+            store,
+            recovered,
+            replica,
+            image,
+        } = opened;
+        let store = Arc::new(store);
         let node = recovered.identity.node;
         let workers = usize::from(recovered.identity.workers);
         let restored = RestoredRaft {
@@ -63,20 +78,26 @@ impl Parts {
             vote: recovered.vote,
             commit: recovered.commit,
             snapshot: recovered.snapshot.position,
-            members: recovered.snapshot.members,
+            members: recovered.snapshot.members.clone(),
             entries: recovered.entries,
             // The seed differs between processes, so a copied directory does not repeat a start.
             start: options.seed ^ store.generation().rotate_left(32),
             missing: recovered.missing,
         };
-        let replica = store.open_replica();
-        let replica =
-            replica.map_err(|error| NodeFailure::database("opening its tables", error))?;
+        let (members, commands, sessions) = match image {
+            Some(image) => (image.head.members, image.head.commands, image.sessions),
+            None => (
+                Membership::new(&restored.voters),
+                0,
+                SessionTable::default(),
+            ),
+        };
+        let at = restored.snapshot;
         let shared = Arc::new(Shared {
             node,
-            membership: Mutex::new(Arc::new(Membership::new(&restored.voters))),
+            membership: Mutex::new(Arc::new(members.clone())),
             replica: Arc::new(replica),
-            sessions: Mutex::new(SessionTable::default()),
+            sessions: Mutex::new(sessions),
             office: Mutex::new(Office::default()),
             task_stores: (0..workers).map(|_| TaskStore::default()).collect(),
             has_parked: (0..workers).map(|_| AtomicBool::new(false)).collect(),
@@ -89,6 +110,10 @@ impl Parts {
             raft_writer: Mailbox::default(),
             payload_writers: (0..workers).map(|_| Mailbox::default()).collect(),
             fetches: Mailbox::default(),
+            images: Mailbox::default(),
+            copies: Mailbox::default(),
+            pinned_image: Mutex::default(),
+            truncated: AtomicU64::new(at.index),
             scans: Mailbox::default(),
             scan_slots: ScanSlots::default(),
             node_reads: Mutex::new(NodeReads::new(wait_ticks(options), restored.commit)),
@@ -103,10 +128,10 @@ impl Parts {
                 missing: restored.missing.len() as u64,
                 matched: Vec::new(),
             }),
-            applied: AtomicU64::new(0),
+            applied: AtomicU64::new(at.index),
             unwritten_bytes: AtomicU64::new(0),
             hashes: HashPacing::default(),
-            commands_applied: AtomicU64::new(0),
+            commands_applied: AtomicU64::new(commands),
             metrics: Metrics::new(workers),
             planted: options.planted,
             logger: options.logger.clone(),
@@ -119,7 +144,13 @@ impl Parts {
         let mut parts = Self {
             raft,
             workers: (0..workers as u16).map(worker).collect(),
-            applier: Applier::new(Arc::clone(&shared)),
+            applier: Applier::new(Arc::clone(&shared), at, members),
+            checkpointer: Checkpointer::new(
+                Arc::clone(&shared),
+                options.images,
+                recovered.snapshot,
+            ),
+            image_receiver: ImageReceiver::new(Arc::clone(&shared)),
             shared,
         };
         parts.run_raft([]);
@@ -168,8 +199,9 @@ pub(crate) fn run_raft(
                 shared.applier.put(ApplierEvent::ReadReady(id, index));
             }
             RaftEffect::View(view) => shared.show(view),
-            // Nothing sends images yet.
-            RaftEffect::NeedsSnapshot(_) => {}
+            RaftEffect::NeedsSnapshot(node) => {
+                (shared.fetches).put_within((node, Fetch::Offer), 1, FETCHES_MAX);
+            }
             RaftEffect::Members(membership) => shared.set_membership(membership),
             RaftEffect::MembersDurable(nodes) => {
                 for node in nodes {
@@ -245,13 +277,51 @@ pub(crate) fn run_applier(
     }
 }
 
-/// Answers nodes that fetch payloads: from memory, else from the disk.
-pub(crate) fn run_fetches(
+/// Handles the queued events of the checkpointer.
+pub(crate) fn run_checkpointer(
     shared: &Shared,
-    fetches: impl IntoIterator<Item = (NodeId, Vec<PayloadRef>)>,
+    checkpointer: &mut Checkpointer,
+    events: impl IntoIterator<Item = ImageEvent>,
 ) {
+    for event in events {
+        if let Err(failure) = checkpointer.handle(event) {
+            return shared.fail(failure);
+        }
+    }
+}
+
+/// Handles the queued events of the receiver of images.
+pub(crate) fn run_image_receiver(
+    shared: &Shared,
+    receiver: &mut ImageReceiver,
+    events: impl IntoIterator<Item = CopyEvent>,
+) {
+    for event in events {
+        if let Err(failure) = receiver.handle(event) {
+            return shared.fail(failure);
+        }
+    }
+}
+
+/// Answers nodes that fetch payloads, from memory, else from the disk, and those that copy images.
+pub(crate) fn run_fetches(shared: &Shared, fetches: impl IntoIterator<Item = (NodeId, Fetch)>) {
     let mut ahead = ReadAhead::default();
-    for (from, payloads) in fetches {
+    for (from, fetch) in fetches {
+        let payloads = match fetch {
+            Fetch::Payloads(payloads) => payloads,
+            Fetch::Offer => {
+                sender::offer(shared, from);
+                continue;
+            }
+            Fetch::ImageFile {
+                image,
+                file,
+                offset,
+            } => {
+                sender::send_parts(shared, from, image, file, offset);
+                continue;
+            }
+        };
         for payload in payloads {
             let cached = shared.cache.get(&payload);
             let read = || read_for_peer(shared, &payload, &mut ahead);
@@ -328,9 +398,27 @@ impl Inbox for NodeInbox {
             PeerMessage::FetchPayloads { payloads } if payloads.len() <= FETCH_MAX => {
                 let weight = payloads.len() + 1;
                 // The other node asks again for those without an answer.
-                (shared.fetches).put_within((from, payloads), weight, FETCHES_MAX);
+                let fetch = Fetch::Payloads(payloads);
+                (shared.fetches).put_within((from, fetch), weight, FETCHES_MAX);
             }
             PeerMessage::FetchPayloads { .. } => {}
+            PeerMessage::Image(message) => match message.content {
+                ImageContent::Fetch { file, offset } => {
+                    let image = message.image;
+                    let fetch = Fetch::ImageFile {
+                        image,
+                        file,
+                        offset,
+                    };
+                    // It is asked for again.
+                    (shared.fetches).put_within((from, fetch), FETCH_MAX, FETCHES_MAX);
+                }
+                _ => {
+                    let weight = message.weight();
+                    let event = CopyEvent::Message(from, message);
+                    (shared.copies).put_within(event, weight, COPIES_BYTES_MAX);
+                }
+            },
         }
     }
 

@@ -55,7 +55,6 @@ pub(crate) enum RaftEvent {
     HandOver,
     /// The log is truncated through this entry: a durable image has it. The entries leave memory;
     /// those that are not handed out yet stay.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for what writes images"))]
     Truncated(u64),
     /// This node is to replace the one of its number. A leader answers by
     /// [`RaftEffect::MembersDurable`] or [`RaftEffect::NotReplaced`].
@@ -96,9 +95,7 @@ pub(crate) enum RaftEffect {
     MembersDurable(Vec<NodeId>),
     /// For a leader: this node needs entries that are truncated, so it needs an image. Repeated every
     /// election timeout while that is so.
-    NeedsSnapshot(
-        #[cfg_attr(not(test), expect(dead_code, reason = "for what sends images"))] NodeId,
-    ),
+    NeedsSnapshot(NodeId),
     /// This node does not become a member, or not now.
     NotReplaced(NodeId, ReplaceRefusal),
 }

@@ -80,16 +80,23 @@ mod tests {
         let count = std::env::var("NAMIKI_SIM_SEEDS").ok();
         let count: u64 = count.map_or(100, |it| it.parse().expect("a number of seeds"));
         let (mut counted, mut replacements, mut fates) = (0, 0, 0);
+        let (mut images, mut installs) = (0, 0);
         for seed in first..first + count {
             let report = run(&SimOptions::of(seed));
             let report = report.unwrap_or_else(|error| panic!("seed {seed}: {error}"));
             counted += u64::from(report.counts());
             replacements += report.replacements;
             fates += report.fates;
+            images += report.images;
+            installs += report.installs;
         }
-        eprintln!("{count} seeds, {replacements} nodes replaced, {fates} groups of dead clients");
+        eprintln!(
+            "{count} seeds, {replacements} nodes replaced, {images} images, {installs} installed, \
+             {fates} groups of dead clients"
+        );
         assert!(count < 20 || fates > 0, "no session was resumed");
         assert!(count < 20 || replacements > 0, "no node was replaced");
+        assert!(count < 20 || installs > 0, "no image was installed");
         assert!(
             counted * 2 >= count,
             "{counted} of {count} seeds had enough to do"

@@ -9,8 +9,8 @@ use namiki_platform::disk::sim::{Loss, SimDisk};
 
 use super::network::{Outbox, SimNetwork};
 use crate::network::NodeId;
-use crate::node::NodeOptions;
 use crate::node::parts::{self, NodeInbox, Parts};
+use crate::node::{NodeOptions, OpenedNode};
 use crate::scans::run_scans;
 use crate::shared::Shared;
 use crate::storage::{NodeIdentity, NodeStore, StoreError, StoreOptions};
@@ -25,6 +25,8 @@ pub(super) enum Part {
     Applier,
     Fetches,
     Scans,
+    Checkpointer,
+    ImageReceiver,
 }
 
 /// A node that runs.
@@ -110,17 +112,17 @@ impl SimNode {
             planted: self.options.planted,
             ..StoreOptions::default()
         };
-        let (store, recovered) =
-            NodeStore::open(disk, dir(), options).map_err(|error| format!("{error:?}"))?;
-        if !recovered.missing.is_empty() {
-            let missing = &recovered.missing;
+        let opened = OpenedNode::open(disk, dir(), options);
+        let opened = opened.map_err(|error| format!("{error:?}"))?;
+        let missing = &opened.recovered().missing;
+        if !missing.is_empty() {
             return Err(format!("no disk was damaged, and {missing:?} are missing"));
         }
         let network = SimNetwork {
             node: self.id,
             outbox: Arc::clone(outbox),
         };
-        let parts = Parts::new(&self.options, Arc::new(store), recovered, Arc::new(network));
+        let parts = Parts::new(&self.options, opened, Arc::new(network));
         let parts = parts.map_err(|error| format!("{error:?}"))?;
         self.life += 1;
         self.running = Some(Running {
@@ -167,6 +169,8 @@ impl SimNode {
         note(Part::Applier, shared.applier.len());
         note(Part::Fetches, shared.fetches.len());
         note(Part::Scans, shared.scans.len());
+        note(Part::Checkpointer, shared.images.len());
+        note(Part::ImageReceiver, shared.copies.len());
         for (number, mailbox) in shared.workers.iter().enumerate() {
             note(Part::Worker(number as u16), mailbox.len());
         }
@@ -193,6 +197,14 @@ impl SimNode {
             }
             Part::Fetches => parts::run_fetches(&shared, shared.fetches.take_all(now)?),
             Part::Scans => run_scans(&shared, shared.scans.take_all(now)?),
+            Part::Checkpointer => {
+                let events = shared.images.take_all(now)?;
+                parts::run_checkpointer(&shared, &mut parts.checkpointer, events);
+            }
+            Part::ImageReceiver => {
+                let events = shared.copies.take_all(now)?;
+                parts::run_image_receiver(&shared, &mut parts.image_receiver, events);
+            }
             Part::Worker(number) => {
                 let events = shared.workers[usize::from(number)].take_all(now)?;
                 return parts.workers[usize::from(number)].run(events, now_ns);
@@ -203,7 +215,9 @@ impl SimNode {
             }
         }
         running.crash_from = match part {
-            Part::RaftWriter | Part::PayloadWriter(_) => running.crash_from.min(before),
+            Part::RaftWriter | Part::PayloadWriter(_) | Part::Checkpointer => {
+                running.crash_from.min(before)
+            }
             // It may have acted on durable data.
             _ => self.disk.events(),
         };

@@ -12,9 +12,13 @@ use super::checks::Checks;
 use super::client::{OPENING_BALANCE, SimClient};
 use super::network::{Links, OPERATOR, Outbox, Sent};
 use super::node::{Part, SimNode};
+use crate::entry::LogEntry;
 use crate::failure::NodeFailure;
 use crate::fault_injection::{Fault, FaultInjection};
 use crate::groups::worker::GroupOptions;
+use crate::image::checkpointer::{ImageEvent, ImageOptions};
+use crate::image::receiver::CopyEvent;
+use crate::metrics::Count;
 use crate::network::{ClientName, ConnectionId, Inbox, NodeId, PeerMessage};
 use crate::node::NodeOptions;
 use crate::raft::RaftEvent;
@@ -76,6 +80,10 @@ pub struct SimReport {
     pub full_disks: usize,
     /// Nodes that have replaced lost ones, and vote.
     pub replacements: usize,
+    /// Images that nodes have written.
+    pub images: usize,
+    /// Images of other nodes that were installed.
+    pub installs: usize,
     /// Entries of the log.
     pub entries: u64,
     /// Virtual time, in milliseconds.
@@ -167,10 +175,15 @@ impl World {
         let mut random = Random::stream(options.seed, 2);
         let members: Vec<_> = (1..=options.nodes as u64).map(NodeId::first).collect();
         let mut nodes = Vec::new();
+        let images = 20 << random.below(6);
         for id in &members {
             let node_options = NodeOptions {
                 election_timeout: Duration::from_millis(300),
                 heartbeat: Duration::from_millis(60),
+                images: ImageOptions {
+                    entries: images,
+                    ..ImageOptions::default()
+                },
                 groups: GroupOptions {
                     commands: 1 + random.index(12),
                     wait_ns: random.below(8) * MS,
@@ -496,9 +509,14 @@ impl World {
         if self.nodes[node].life != life {
             return;
         }
-        if let Some(shared) = self.nodes[node].shared() {
+        if let Some(running) = &self.nodes[node].running {
+            let shared = &running.parts.shared;
             shared.raft.put(RaftEvent::Applied(shared.applied()));
             shared.raft.put(RaftEvent::Tick);
+            shared.images.put(ImageEvent::Look);
+            if running.parts.image_receiver.is_waiting() {
+                shared.copies.put(CopyEvent::Tick);
+            }
             // Clocks run at different speeds.
             let delay = 24 * MS + (node as u64 * 3_500_000) % (12 * MS);
             self.after(delay, Event::Tick { node, life });
@@ -514,7 +532,12 @@ impl World {
         self.check_logs(node)?;
         let place = &self.nodes[node];
         let life = place.life;
-        self.seen[node] = (life, 0);
+        let applied = place.shared().map_or(0, |shared| shared.applied());
+        self.seen[node] = (life, applied);
+        if let Some(shared) = place.shared().filter(|_| applied > 0) {
+            // What its image has.
+            self.checks.state(place.id, applied, state_hash(shared))?;
+        }
         self.after(MS, Event::Tick { node, life });
         Ok(())
     }
@@ -534,7 +557,17 @@ impl World {
         }
         for other in &self.nodes {
             let others = raft(other).unwrap_or_default();
-            let both = entries.iter().zip(&others);
+            // Logs begin at different entries.
+            let first = |log: &[LogEntry]| log.first().map_or(u64::MAX, |entry| entry.index);
+            let begin = first(&entries).max(first(&others));
+            let from = |log: &[LogEntry]| {
+                log.iter()
+                    .filter(move |entry| entry.index >= begin)
+                    .cloned()
+                    .collect::<Vec<_>>()
+            };
+            let (own, others) = (from(&entries), from(&others));
+            let both = own.iter().zip(&others);
             let agree = both.clone().rposition(|(one, two)| one.term == two.term);
             let until = agree.map_or(0, |last| last + 1);
             if let Some((one, two)) = both.take(until).find(|(one, two)| one != two) {
@@ -553,7 +586,13 @@ impl World {
         if self.nodes[node].life != life || self.nodes[node].running.is_none() {
             return Ok(());
         }
+        let images = |node: &SimNode| {
+            node.shared()
+                .map_or(0, |it| it.metrics.count(Count::ImagesWritten))
+        };
+        let before = images(&self.nodes[node]);
         let next = self.nodes[node].run(part, self.now);
+        self.report.images += (images(&self.nodes[node]) - before) as usize;
         if let Some(at) = next {
             // A worker wants to be called again, with or without new events.
             let delay = at.saturating_sub(self.now) + 1;
@@ -579,6 +618,12 @@ impl World {
         let id = self.nodes[node].id;
         if let Some(failure) = shared.failure.lock().clone() {
             return match &*failure {
+                NodeFailure::ImageInstalled { .. } => {
+                    self.report.installs += 1;
+                    self.nodes[node].running = None;
+                    self.after(10 * MS, Event::Restart(node));
+                    Ok(())
+                }
                 // The node is down until there is room.
                 NodeFailure::Storage { .. } if self.nodes[node].is_full => {
                     self.report.full_disks += 1;

@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use super::error::StoreError;
 use super::node_identity::NodeIdentity;
+use super::tables_folder::TablesFolder;
 use crate::network::NodeId;
 
 const KIND: &str = "namiki-node";
@@ -36,6 +37,9 @@ pub(super) struct Manifest {
     workers: u16,
     /// The voters that the cluster began with. Later changes are in the log.
     pub(super) voters: Vec<NodeId>,
+    /// Where the tables are.
+    #[serde(default)]
+    pub(super) tables: TablesFolder,
     /// The logs, oldest first. All but the last are sealed.
     pub(super) generations: Vec<GenerationInfo>,
     /// The number that the next log gets.
@@ -51,6 +55,7 @@ impl Manifest {
             incarnation: identity.node.incarnation(),
             workers: identity.workers,
             voters: voters.to_vec(),
+            tables: TablesFolder::default(),
             generations: Vec::new(),
             next_generation: Generation(1),
         }

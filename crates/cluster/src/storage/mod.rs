@@ -5,6 +5,7 @@
 //!   LOCK   NODE             the manifest: the node's identity, and the generations of its log
 //!   log/0000/               stream 0: votes, entries, the commit index, truncations
 //!   log/0001/ …             stream 1 + w: payloads of worker w, each with its name
+//!   db/  or  db2/           the tables, a database in replica mode: NODE names the folder
 //! ```
 //! The log is one [`namiki_log::Log`] with one more stream than workers, and a generation for each
 //! opening. An entry in stream 0 names its payload; different threads write the two, in any order.
@@ -42,12 +43,14 @@ mod raft_record;
 mod read_ahead;
 mod recovery;
 mod store;
+mod tables_folder;
 mod truncate;
 
 pub use error::StoreError;
 pub use log_suffix::LogPosition;
 pub(crate) use log_suffix::{HasTerm, LogSuffix};
 pub use node_identity::NodeIdentity;
+pub(crate) use open::NodeDir;
 pub use open::{Recovered, StoreOptions};
 pub use raft_record::{Base, RaftRecord, Snapshot};
 pub use read_ahead::ReadAhead;

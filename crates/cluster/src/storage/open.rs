@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use namiki::replica::Replica;
+use namiki::replica::{ImageCopy, ImageCopyError, Replica};
 use namiki::{Database, OpenError};
 use namiki_log::{
     CutRule, Group, Log, LogConfig, Placement, Prepare, Retain, remove_unneeded, stream_dirs,
@@ -56,6 +56,9 @@ pub struct StoreOptions {
     /// The durable image that the node starts from; the default: none. It is not before the last
     /// one with which the log was truncated.
     pub snapshot: Snapshot,
+    /// Whether the node's tables are in memory when an opening returns. Otherwise they come in the background: the node votes
+    /// before it has them.
+    pub loads_tables: bool,
     /// A fault, in simulations.
     pub planted: FaultInjection,
 }
@@ -69,6 +72,7 @@ impl Default for StoreOptions {
             prepare: Prepare::Background,
             max_log_bytes: None,
             snapshot: Snapshot::default(),
+            loads_tables: true,
             planted: FaultInjection::default(),
         }
     }
@@ -156,32 +160,88 @@ impl NodeStore {
         Ok(found)
     }
 
-    /// Opens the tables of the node, as of their last image.
+    /// Opens the directory of a node without tables, and reads its log.
     ///
     /// # Errors
-    /// See [`OpenError`].
-    pub(crate) fn open_replica(&self) -> Result<Replica, OpenError> {
-        let builder = Database::builder().disk(Arc::clone(&self.disk));
-        Replica::open(builder, tables_dir(&self.dir))
-    }
-
-    /// Opens the directory of a node, and reads its log.
-    ///
-    /// # Errors
-    /// [`StoreError::Empty`], [`StoreError::InUse`], [`StoreError::DamagedManifest`], [`StoreError::OtherFormat`],
-    /// [`StoreError::UnreadableLog`], [`StoreError::SenselessLog`], [`StoreError::InvalidOptions`],
-    /// [`StoreError::SnapshotLost`], [`StoreError::DiskFull`], or the disk's own. Nothing that the node has is lost by a failed opening.
+    /// As [`NodeDir::lock`] and [`NodeDir::open_log`].
     pub fn open(
         disk: Arc<dyn Disk>,
         dir: &Path,
         options: StoreOptions,
     ) -> Result<(Self, Recovered), StoreError> {
-        let dir = &*absolute(dir)?;
+        NodeDir::lock(disk, dir)?.open_log(options)
+    }
+}
+
+/// The directory of a node, held by this process.
+pub(crate) struct NodeDir {
+    dir: PathBuf,
+    disk: Arc<dyn Disk>,
+    manifest: Manifest,
+    lock: DirLock,
+}
+
+impl NodeDir {
+    /// Takes the directory.
+    ///
+    /// # Errors
+    /// [`StoreError::Empty`], [`StoreError::InUse`], [`StoreError::DamagedManifest`], [`StoreError::OtherFormat`], or the
+    /// disk's own.
+    pub(crate) fn lock(disk: Arc<dyn Disk>, dir: &Path) -> Result<Self, StoreError> {
+        let dir = absolute(dir)?;
         // Before the lock, which would leave a file in it.
-        read_manifest(&*disk, dir)?;
-        let lock = lock(&*disk, dir)?;
+        read_manifest(&*disk, &dir)?;
+        let lock = lock(&*disk, &dir)?;
         let disk = guarded(disk, &lock);
-        let mut manifest = read_manifest(&*disk, dir)?;
+        let manifest = read_manifest(&*disk, &dir)?;
+        Ok(Self {
+            dir,
+            disk,
+            manifest,
+            lock,
+        })
+    }
+
+    /// Opens the tables of the node, as of their last image.
+    ///
+    /// # Errors
+    /// See [`OpenError`].
+    pub(crate) fn open_replica(&self, options: &StoreOptions) -> Result<Replica, OpenError> {
+        let builder = Database::builder().disk(Arc::clone(&self.disk));
+        let folder = self.manifest.tables.path(&self.dir);
+        if options.loads_tables {
+            Replica::open(builder, folder)
+        } else {
+            Replica::open_unloaded(builder, folder)
+        }
+    }
+
+    /// Removes the tables in whose place an image was installed.
+    ///
+    /// # Errors
+    /// The disk's own; it may be repeated.
+    pub(crate) fn remove_superseded_tables(&self) -> Result<(), ImageCopyError> {
+        let folder = self.manifest.tables.other().path(&self.dir);
+        ImageCopy::remove_replica(&*self.disk, &folder)
+    }
+
+    /// Reads the log, and begins the next generation.
+    ///
+    /// # Errors
+    /// [`StoreError::UnreadableLog`], [`StoreError::SenselessLog`], [`StoreError::InvalidOptions`],
+    /// [`StoreError::SnapshotLost`], [`StoreError::DiskFull`], or the disk's own. Nothing that the node has is lost by a
+    /// failed opening.
+    pub(crate) fn open_log(
+        self,
+        options: StoreOptions,
+    ) -> Result<(NodeStore, Recovered), StoreError> {
+        let Self {
+            dir,
+            disk,
+            mut manifest,
+            lock,
+        } = self;
+        let dir = &*dir;
         let log_dir = log_dir(dir);
         let identity = manifest.identity();
         let config = log_config(&options, &manifest)?;
@@ -229,6 +289,7 @@ impl NodeStore {
             .map_err(|source| StoreError::of_log(dir, source))?;
         manifest.generations.push(announced);
         manifest.write(&*disk, dir)?;
+        let tables = manifest.tables;
         // What remains is removed by the next opening.
         drop(remove_unneeded(&*budget, &log_dir, &manifest.generations));
 
@@ -244,10 +305,11 @@ impl NodeStore {
             entries: raft.entries.iter().cloned().collect(),
             missing: cut.missing,
         };
-        let store = Self {
+        let store = NodeStore {
             dir: dir.to_owned(),
             log_dir,
             identity,
+            tables,
             generation,
             disk,
             budget,
@@ -277,11 +339,6 @@ impl NodeStore {
 /// The absolute path, by the current working directory: the process may change it.
 fn absolute(dir: &Path) -> Result<PathBuf, StoreError> {
     std::path::absolute(dir).map_err(|source| StoreError::device("finding", dir, source))
-}
-
-/// Where the tables of a node's directory are.
-fn tables_dir(dir: &Path) -> PathBuf {
-    dir.join("db")
 }
 
 fn log_dir(dir: &Path) -> PathBuf {

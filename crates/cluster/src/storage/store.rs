@@ -19,6 +19,7 @@ use super::open_files::OpenFiles;
 use super::payload_index::{BufferedPayloads, PAYLOAD_HEADER_BYTES, PayloadIndex, PayloadPlace};
 use super::raft_record::RaftRecord;
 use super::read_ahead::{COPY_BYTES_MAX, ReadAhead};
+use super::tables_folder::TablesFolder;
 use crate::entry::{EntryBody, LogEntry, PayloadName, PayloadRef};
 
 /// The stream of Raft's own records. Payloads of worker w are in stream 1 + w.
@@ -30,6 +31,8 @@ pub struct NodeStore {
     pub(super) dir: PathBuf,
     pub(super) log_dir: PathBuf,
     pub(super) identity: NodeIdentity,
+    /// Where the tables of this opening are.
+    pub(super) tables: TablesFolder,
     /// The generation of the log that is written.
     pub(super) generation: Generation,
     pub(super) disk: Arc<dyn Disk>,

@@ -7,6 +7,7 @@
 //! kind 17 Payload         which, bytes
 //! kind 18 FetchPayloads   count u32, which of each
 //! kind 19 FetchedPayload  which, found u8, bytes
+//! kind 20 Image           a message about an image, see `image/message.rs`
 //!         which           term u64, worker u16, number u64, length u32, digest u32
 //! ```
 //!
@@ -16,6 +17,7 @@
 use bytes::{Buf, Bytes, BytesMut};
 
 use crate::entry::{PayloadName, PayloadRef};
+use crate::image::message::ImageMessage;
 use crate::network::PeerMessage;
 use crate::transport::lane::Lane;
 
@@ -41,6 +43,7 @@ pub(super) enum FrameKind {
     Payload = 17,
     FetchPayloads = 18,
     FetchedPayload = 19,
+    Image = 20,
 }
 
 impl FrameKind {
@@ -54,6 +57,7 @@ impl FrameKind {
             Self::Payload,
             Self::FetchPayloads,
             Self::FetchedPayload,
+            Self::Image,
         ];
         all.into_iter().find(|kind| *kind as u8 == byte)
     }
@@ -112,6 +116,7 @@ impl OutgoingFrame {
                 let body = bytes.unwrap_or_default();
                 Self::new(FrameKind::FetchedPayload, &fields, body)
             }
+            PeerMessage::Image(message) => Self::new(FrameKind::Image, &[], message.encode()),
         }
     }
 
@@ -214,6 +219,10 @@ impl IncomingFrame {
                 };
                 Ok(PeerMessage::FetchedPayload { payload, bytes })
             }
+            (Lane::CatchUp, Some(FrameKind::Image)) => {
+                let message = ImageMessage::decode(body).ok_or(FrameNonsense::Short)?;
+                Ok(PeerMessage::Image(message))
+            }
             _ => Err(FrameNonsense::WrongKind(kind)),
         }
     }
@@ -236,6 +245,7 @@ fn take_fetch(mut body: Bytes) -> Result<PeerMessage, FrameNonsense> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::image::message::ImageContent;
 
     const WHICH: PayloadRef = PayloadRef {
         name: PayloadName {
@@ -288,6 +298,13 @@ mod tests {
                     payload: WHICH,
                     bytes: Some(Bytes::new()),
                 },
+                catch_up,
+            ),
+            (
+                PeerMessage::Image(ImageMessage {
+                    image: 5,
+                    content: ImageContent::Gone,
+                }),
                 catch_up,
             ),
         ];

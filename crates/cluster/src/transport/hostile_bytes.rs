@@ -18,6 +18,7 @@ use tokio::io::{AsyncRead, ReadBuf};
 
 use crate::command_size::{BOOKKEEPING_BYTES, memory_of_commands, memory_of_keys};
 use crate::entry::{PayloadName, PayloadRef};
+use crate::image::message::{ImageContent, ImageMessage};
 use crate::network::{NodeId, PeerMessage};
 use crate::payload::{Payload, PayloadBuilder};
 use crate::payload_cache::PayloadCache;
@@ -283,7 +284,7 @@ fn look_at_frame(frame: IncomingFrame, lane: Lane) -> Result<(), String> {
         PeerMessage::FetchedPayload { bytes, .. } => {
             bytes.map_or(Ok(()), |bytes| look_at_payload(&bytes))
         }
-        PeerMessage::FetchPayloads { .. } => Ok(()),
+        PeerMessage::FetchPayloads { .. } | PeerMessage::Image(_) => Ok(()),
     }
 }
 
@@ -356,6 +357,15 @@ pub fn peer_frames() -> Vec<(&'static str, u8, Vec<u8>)> {
             payload,
             bytes: None,
         },
+        PeerMessage::Image(ImageMessage {
+            image: 7,
+            content: ImageContent::Part {
+                file: 2,
+                offset: 3,
+                file_bytes: 9,
+                bytes: Bytes::from_static(b"rows"),
+            },
+        }),
     ];
     let to_control = messages(PEER, OWN.node, payload);
     let to_control: Vec<_> = to_control.into_iter().map(PeerMessage::Raft).collect();

@@ -17,6 +17,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout, timeout_at};
 
+use crate::image::message::{IMAGE_MESSAGE_BYTES_MAX, ImageContent};
 use crate::network::{NodeId, PeerMessage};
 use crate::transport::connection_security::Accepted;
 use crate::transport::frame::{
@@ -176,7 +177,8 @@ async fn write_frame(
 fn frame_bytes_max(lane: Lane, limits: &Limits) -> usize {
     match lane {
         Lane::Control => 1 + limits.raft_bytes_max,
-        Lane::Payloads(_) | Lane::CatchUp => OVERHEAD_BYTES_MAX + limits.payload_bytes_max,
+        Lane::Payloads(_) => OVERHEAD_BYTES_MAX + limits.payload_bytes_max,
+        Lane::CatchUp => OVERHEAD_BYTES_MAX + limits.payload_bytes_max.max(IMAGE_MESSAGE_BYTES_MAX),
     }
 }
 
@@ -238,6 +240,12 @@ fn decoded(frame: IncomingFrame, lane: Lane) -> Result<PeerMessage, FrameNonsens
             payload,
             bytes: bytes.map(own),
         },
+        PeerMessage::Image(mut message) => {
+            if let ImageContent::Part { bytes, .. } = &mut message.content {
+                *bytes = own(std::mem::take(bytes));
+            }
+            PeerMessage::Image(message)
+        }
         message @ PeerMessage::FetchPayloads { .. } => message,
     })
 }

@@ -13,7 +13,7 @@ pub(super) enum Lane {
     Control,
     /// The payloads of a worker, from 0.
     Payloads(u16),
-    /// Payloads that are fetched: requests and answers.
+    /// Payloads that are fetched, and images that are copied: requests and answers.
     CatchUp,
 }
 

@@ -298,7 +298,9 @@ impl Network for Shared {
         let lane = match &message {
             PeerMessage::Raft(_) => Lane::Control,
             PeerMessage::Payload { payload, .. } => Lane::Payloads(payload.name.worker),
-            PeerMessage::FetchPayloads { .. } | PeerMessage::FetchedPayload { .. } => Lane::CatchUp,
+            PeerMessage::FetchPayloads { .. }
+            | PeerMessage::FetchedPayload { .. }
+            | PeerMessage::Image(_) => Lane::CatchUp,
         };
         let Some(peer) = self.peer(to) else {
             self.misdirected.fetch_add(1, Ordering::Relaxed);

@@ -144,7 +144,7 @@ impl ImageList {
         checked_text::encode(MAGIC, FORMAT, &body)
     }
 
-    fn decode(bytes: &[u8], path: &Path) -> Result<Self, OpenError> {
+    pub(crate) fn decode(bytes: &[u8], path: &Path) -> Result<Self, OpenError> {
         let body = match checked_text::decode(bytes, MAGIC, FORMAT) {
             Ok(body) => body,
             Err(error @ HeadError::Damaged { .. }) => {
@@ -179,7 +179,7 @@ impl ImageList {
     }
 
     /// Why this is not the list that a manifest names; `None` if it is.
-    fn contradicts(&self, database: u128, named: &NamedList) -> Option<String> {
+    pub(crate) fn contradicts(&self, database: u128, named: &NamedList) -> Option<String> {
         if u128::from_str_radix(&self.database, 16) != Ok(database) {
             let other = &self.database;
             return Some(format!("it is of another database, {other}"));

@@ -346,7 +346,7 @@ impl Manifest {
         checked_text::encode(MAGIC, FORMAT, &body)
     }
 
-    pub(super) fn decode(bytes: &[u8], path: &Path) -> Result<Self, OpenError> {
+    pub(crate) fn decode(bytes: &[u8], path: &Path) -> Result<Self, OpenError> {
         let damaged = |why: &str| OpenError::DamagedManifest {
             path: path.to_owned(),
             why: why.to_owned(),

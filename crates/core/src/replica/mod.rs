@@ -37,6 +37,7 @@ mod error;
 mod group;
 mod group_pool;
 mod held_locks;
+mod image_copy;
 mod replica_image;
 mod replica_view;
 mod row_lock;
@@ -55,6 +56,7 @@ pub use self::apply::Applied;
 pub use self::error::{LockError, ReplicaError, WriteError};
 pub use self::group::{GroupTransaction, Slot};
 pub use self::held_locks::HeldLocks;
+pub use self::image_copy::{ImageCopy, ImageCopyError, PinnedImage};
 pub use self::replica_image::ImageReport;
 pub use self::replica_view::ReplicaView;
 
@@ -118,11 +120,19 @@ impl Replica {
     ///
     /// # Errors
     /// See [`OpenError`].
-    pub fn open(builder: Builder, dir: impl AsRef<Path>) -> Result<Self, OpenError> {
+    pub fn open(mut builder: Builder, dir: impl AsRef<Path>) -> Result<Self, OpenError> {
+        builder.tuning.recovery.loads_image = true;
+        Self::open_unloaded(builder, dir)
+    }
+
+    /// The same, but its tables come into memory in the background. Views read those that are not there yet from the image.
+    /// Nothing is applied before [`Replica::wait_until_loaded`] has returned.
+    ///
+    /// # Errors
+    /// See [`OpenError`].
+    pub fn open_unloaded(builder: Builder, dir: impl AsRef<Path>) -> Result<Self, OpenError> {
         let mut builder = builder.spec(SPEC).index(INDEX);
         builder.is_replica = true;
-        // Groups use its tables at once.
-        builder.tuning.recovery.loads_image = true;
         let db = builder.open(dir)?;
         let replica = Self {
             applier: Mutex::new(Applier::default()),
@@ -139,6 +149,19 @@ impl Replica {
             replica.note_tables(&mut applier, &catalogue);
         }
         Ok(replica)
+    }
+
+    /// Waits until all tables are in memory.
+    ///
+    /// # Errors
+    /// [`Error::TableNotLoaded`] for a table whose image cannot be read; [`Error::Closed`].
+    pub fn wait_until_loaded(&self) -> Result<(), Error> {
+        self.db.shared.loader.wait()
+    }
+
+    /// Ends the loading of tables that are not in memory yet: who waits for them gets [`Error::Closed`].
+    pub fn stop_loading(&self) {
+        self.db.shared.loader.stop();
     }
 
     /// The database, for views and queries. It takes no transactions, and its tables are changed by the log alone. A view that is

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod groups;
+mod image_copies;
 mod views_and_images;
 
 use std::collections::BTreeMap;

@@ -1,0 +1,220 @@
+//! Copies an image of another node, for a node that needs entries which that one has truncated: one that was away for long,
+//! or a new one.
+//!
+//! The copy is made beside the node's own tables, which go on meanwhile; it also votes and acknowledges. Parts that are lost
+//! are asked for again. When everything is durable, the directory names the copy, and the node starts again with it.
+
+use std::sync::Arc;
+
+use namiki::replica::{ImageCopy, ImageCopyError};
+
+use super::message::{ImageContent, ImageMessage};
+use super::sender::REQUEST_BYTES;
+use crate::failure::NodeFailure;
+use crate::metrics::Count;
+use crate::network::{NodeId, PeerMessage};
+use crate::shared::Shared;
+
+/// Ticks without a part after which it is asked for again.
+const SILENT_TICKS: u32 = 10;
+/// Requests without an answer after which the copy is given up, until the next offer.
+const REQUESTS_MAX: u32 = 10;
+/// Ticks after a failure before the next copy begins.
+const PAUSE_TICKS: u32 = 50;
+
+/// An event for the receiver.
+#[derive(Debug)]
+pub(crate) enum CopyEvent {
+    /// Some time has passed; only while there is something to wait for.
+    Tick,
+    /// A node has sent this.
+    Message(NodeId, ImageMessage),
+}
+
+/// Copies images.
+pub(crate) struct ImageReceiver {
+    shared: Arc<Shared>,
+    copying: Option<Copying>,
+    /// Ticks before another copy begins.
+    pause: u32,
+}
+
+struct Copying {
+    from: NodeId,
+    /// The last entry of the image.
+    index: u64,
+    copy: ImageCopy,
+    /// What was asked for last: the file, and the offset behind it.
+    asked: (u32, u64),
+    silent_ticks: u32,
+    /// Since the last part.
+    requests: u32,
+}
+
+impl ImageReceiver {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        Self {
+            shared,
+            copying: None,
+            pause: 0,
+        }
+    }
+
+    /// Whether it wants [`CopyEvent::Tick`].
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.copying.is_some() || self.pause > 0
+    }
+
+    /// Handles an event.
+    ///
+    /// # Errors
+    /// [`NodeFailure::ImageInstalled`] when an image has taken the place of the node's tables: it has to start again.
+    /// [`NodeFailure::Storage`] if the directory cannot be switched.
+    pub(crate) fn handle(&mut self, event: CopyEvent) -> Result<(), NodeFailure> {
+        match event {
+            CopyEvent::Tick => self.tick(),
+            CopyEvent::Message(from, message) => {
+                let id = message.image;
+                match message.content {
+                    ImageContent::Offer { index, bytes } => self.offered(from, id, index, bytes),
+                    ImageContent::Part {
+                        file,
+                        offset,
+                        file_bytes,
+                        bytes,
+                    } => return self.take(id, (file, offset), file_bytes, &bytes),
+                    ImageContent::Gone => {
+                        if self.copying.as_ref().is_some_and(|it| it.copy.id() == id) {
+                            self.copying = None;
+                        }
+                    }
+                    // The fetch thread answers them.
+                    ImageContent::Fetch { .. } => {}
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn offered(&mut self, from: NodeId, id: u128, index: u64, bytes: u64) {
+        if self.pause > 0 || index <= self.shared.applied() {
+            return;
+        }
+        match &mut self.copying {
+            Some(copying) if copying.copy.id() == id => {
+                copying.from = from;
+                return;
+            }
+            // It goes on until its node does not answer any more.
+            Some(_) => return,
+            None => {}
+        }
+        let copy = match self.shared.store.begin_copy(id) {
+            Ok(copy) => copy,
+            Err(error) => return self.give_up(&error),
+        };
+        slog::info!(self.shared.logger, "copies an image of another node, as the log there begins later";
+            "node" => %from, "through" => index, "bytes" => bytes);
+        self.copying = Some(Copying {
+            from,
+            index,
+            copy,
+            asked: (0, 0),
+            silent_ticks: 0,
+            requests: 0,
+        });
+        self.ask();
+    }
+
+    /// Asks for what comes next.
+    fn ask(&mut self) {
+        let Some(copying) = &mut self.copying else {
+            return;
+        };
+        let Some((file, offset)) = copying.copy.wanted() else {
+            return;
+        };
+        copying.asked = (file, offset.saturating_add(REQUEST_BYTES));
+        copying.silent_ticks = 0;
+        copying.requests += 1;
+        let content = ImageContent::Fetch { file, offset };
+        let image = copying.copy.id();
+        let message = PeerMessage::Image(ImageMessage { image, content });
+        self.shared.network.send(copying.from, message);
+    }
+
+    fn tick(&mut self) {
+        self.pause = self.pause.saturating_sub(1);
+        let Some(copying) = &mut self.copying else {
+            return;
+        };
+        copying.silent_ticks += 1;
+        if copying.silent_ticks < SILENT_TICKS {
+            return;
+        }
+        if copying.requests >= REQUESTS_MAX {
+            slog::warn!(self.shared.logger, "a node does not send its image any more"; "node" => %copying.from);
+            self.copying = None;
+        } else {
+            self.ask();
+        }
+    }
+
+    fn take(
+        &mut self,
+        id: u128,
+        at: (u32, u64),
+        file_bytes: u64,
+        bytes: &[u8],
+    ) -> Result<(), NodeFailure> {
+        let copying = self.copying.as_mut().filter(|it| it.copy.id() == id);
+        let Some(copying) = copying else {
+            return Ok(());
+        };
+        match copying.copy.put(at, file_bytes, bytes) {
+            Ok(true) => {}
+            // One that came twice, or after a lost one.
+            Ok(false) => return Ok(()),
+            Err(error) => {
+                self.give_up(&error);
+                return Ok(());
+            }
+        }
+        (self.shared.metrics).add(Count::ImageBytesCopied, bytes.len() as u64);
+        (copying.silent_ticks, copying.requests) = (0, 0);
+        match copying.copy.wanted() {
+            None => self.install(),
+            Some((file, offset)) => {
+                if file != copying.asked.0 || offset >= copying.asked.1 {
+                    self.ask();
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn install(&mut self) -> Result<(), NodeFailure> {
+        let Some(copying) = self.copying.take() else {
+            return Ok(());
+        };
+        if copying.index <= self.shared.applied() {
+            // The log came nevertheless.
+            return Ok(());
+        }
+        if let Err(error) = copying.copy.finish() {
+            self.give_up(&error);
+            return Ok(());
+        }
+        (self.shared.store.switch_folders())
+            .map_err(|error| NodeFailure::storage("installing an image", error))?;
+        let index = copying.index;
+        Err(NodeFailure::ImageInstalled { index })
+    }
+
+    fn give_up(&mut self, error: &ImageCopyError) {
+        slog::warn!(self.shared.logger, "cannot copy an image of another node; tries again";
+            "error" => %namiki_platform::ErrorSentence(error));
+        self.copying = None;
+        self.pause = PAUSE_TICKS;
+    }
+}

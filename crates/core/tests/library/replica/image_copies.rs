@@ -1,0 +1,226 @@
+//! An image on its way to another replica: whole, interrupted, superseded, damaged.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use namiki::Database;
+use namiki::disk::{Disk, MemoryDisk};
+use namiki::replica::{ImageCopy, ImageCopyError, PinnedImage};
+use namiki_platform::disk::AlignedBuf;
+
+use super::*;
+
+/// A replica on a disk, and the disk.
+fn open(disk: &Arc<dyn Disk>, dir: &str) -> Arc<Replica> {
+    let builder = Database::builder().disk(Arc::clone(disk));
+    Arc::new(Replica::open(builder, dir).unwrap())
+}
+
+fn fill(replica: &Arc<Replica>, stamp: u64, table: TableId, keys: std::ops::Range<u64>) {
+    let mut group = replica.begin_group();
+    for key in keys {
+        let slot = group.lock(table, &key.to_be_bytes()).unwrap();
+        group.write(slot, Some(&[stamp as u8; 100])).unwrap();
+    }
+    let changes = changes_of(&group);
+    group.seal().install(Stamp(stamp), &changes).unwrap();
+}
+
+fn write_image(replica: &Replica) {
+    let number = replica.applied_through().0.to_le_bytes();
+    replica.put_reserved([(&b"at"[..], Some(&number[..]))]);
+    let view = replica.view_for_image().unwrap();
+    replica.write_image(view, |_| true).unwrap();
+}
+
+/// Two tables of some hundred rows each, with an image.
+fn sender(disk: &Arc<dyn Disk>) -> Arc<Replica> {
+    let replica = open(disk, "/sender");
+    let notes = replica.create_table("notes", false).unwrap();
+    let accounts = replica.create_table("accounts", true).unwrap();
+    fill(&replica, 1, notes, 0..500);
+    fill(&replica, 2, accounts, 0..300);
+    write_image(&replica);
+    replica
+}
+
+/// Takes stretches of this length, until the copy has everything or `most` of them.
+fn copy(
+    image: &PinnedImage,
+    copy: &mut ImageCopy,
+    stretch: usize,
+    most: usize,
+) -> Result<(), ImageCopyError> {
+    for _ in 0..most {
+        let Some((file, offset)) = copy.wanted() else {
+            break;
+        };
+        let bytes = image.read(file, offset, stretch).unwrap();
+        let file_bytes = image.file_bytes(file).unwrap();
+        assert!(!copy.put((file, offset + 1), file_bytes, &bytes)?);
+        assert!(copy.put((file, offset), file_bytes, &bytes)?);
+        assert!(!copy.put((file, offset), file_bytes, &bytes)?);
+    }
+    Ok(())
+}
+
+fn reserved(replica: &Replica) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let mut rows = Vec::new();
+    let view = replica.view().unwrap();
+    (view.reserved(|key, value| rows.push((key.to_vec(), value.to_vec())))).unwrap();
+    rows
+}
+
+#[test]
+fn a_copy_opens_as_the_replica_that_it_was_made_of() {
+    let (from, to): (Arc<dyn Disk>, Arc<dyn Disk>) =
+        (Arc::new(MemoryDisk::new()), Arc::new(MemoryDisk::new()));
+    let sender = sender(&from);
+    for stretch in [97, 4096, 5000, 1 << 20] {
+        let image = sender.pin_image().unwrap().unwrap();
+        let mut copying =
+            ImageCopy::begin(Arc::clone(&to), Path::new("/copy"), image.id()).unwrap();
+        copy(&image, &mut copying, stretch, usize::MAX).unwrap();
+        assert_eq!(copying.finish().unwrap(), image.stamp());
+        let copied = open(&to, "/copy");
+        assert_eq!(copied.applied_through(), image.stamp());
+        assert_eq!(
+            (rows(&copied), hash_of(&copied)),
+            (rows(&sender), hash_of(&sender))
+        );
+        assert_eq!(reserved(&copied), reserved(&sender));
+        assert_eq!(copied.tables(), sender.tables());
+        // It goes on, with images of its own.
+        let stamp = image.stamp().0 + 1;
+        for replica in [&sender, &copied] {
+            fill(
+                replica,
+                stamp,
+                replica.table_id("notes").unwrap(),
+                stamp..stamp + 40,
+            );
+        }
+        write_image(&copied);
+        write_image(&sender);
+        assert_eq!(hash_of(&copied), hash_of(&sender));
+        drop(copied);
+        assert_eq!(hash_of(&open(&to, "/copy")), hash_of(&sender));
+        ImageCopy::remove_replica(&*to, Path::new("/copy")).unwrap();
+        let left = to.list(Path::new("/copy")).unwrap();
+        assert!(left.is_empty(), "{left:?}");
+    }
+}
+
+#[test]
+fn a_replica_without_an_image_has_none_to_send() {
+    let replica = replica();
+    assert!(replica.pin_image().unwrap().is_none());
+}
+
+#[test]
+fn a_pinned_image_is_read_after_newer_ones() {
+    let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+    let sender = sender(&disk);
+    let then = (rows(&sender), hash_of(&sender));
+    let image = sender.pin_image().unwrap().unwrap();
+    let notes = sender.table_id("notes").unwrap();
+    for stamp in 3..6 {
+        fill(&sender, stamp, notes, 0..500);
+        write_image(&sender);
+    }
+    sender.drop_table(notes);
+    sender.pass(Stamp(6)).unwrap();
+    write_image(&sender);
+    let mut copying = ImageCopy::begin(Arc::clone(&disk), Path::new("/copy"), image.id()).unwrap();
+    copy(&image, &mut copying, 1 << 16, usize::MAX).unwrap();
+    copying.finish().unwrap();
+    let copied = open(&disk, "/copy");
+    assert_eq!((rows(&copied), hash_of(&copied)), then);
+}
+
+/// The runs that an interrupted copy has left are not copied again, not even for a newer image that shares them.
+#[test]
+fn an_interrupted_copy_goes_on_with_whole_runs() {
+    let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+    let sender = sender(&disk);
+    let dir = Path::new("/copy");
+    let first = sender.pin_image().unwrap().unwrap();
+    let mut copying = ImageCopy::begin(Arc::clone(&disk), dir, first.id()).unwrap();
+    // Both heads, the cluster's rows, and those of the notes.
+    copy(&first, &mut copying, 1 << 20, 4).unwrap();
+    assert_eq!(copying.wanted(), Some((4, 0)));
+    // A part of the accounts.
+    copy(&first, &mut copying, 4096, 1).unwrap();
+    assert_eq!(copying.wanted(), Some((4, 4096)));
+    assert!(matches!(
+        copying.finish(),
+        Err(ImageCopyError::NoImage { .. })
+    ));
+    let accounts = sender.table_id("accounts").unwrap();
+    fill(&sender, 3, accounts, 0..300);
+    write_image(&sender);
+    let second = sender.pin_image().unwrap().unwrap();
+    assert_ne!(first.id(), second.id());
+    let mut copying = ImageCopy::begin(Arc::clone(&disk), dir, second.id()).unwrap();
+    copy(&second, &mut copying, 1 << 20, 2).unwrap();
+    // The cluster's own row has changed, the notes have not.
+    assert_eq!(copying.wanted(), Some((2, 0)));
+    copy(&second, &mut copying, 1 << 20, 1).unwrap();
+    assert_eq!(copying.wanted(), Some((4, 0)));
+    copy(&second, &mut copying, 1 << 20, 1).unwrap();
+    copying.finish().unwrap();
+    assert_eq!(hash_of(&open(&disk, "/copy")), hash_of(&sender));
+}
+
+#[test]
+fn damage_on_the_way_is_found() {
+    let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+    let sender = sender(&disk);
+    let image = sender.pin_image().unwrap().unwrap();
+    let begin_in = |dir: &str, id| ImageCopy::begin(Arc::clone(&disk), Path::new(dir), id).unwrap();
+    let begin = |id| begin_in("/copy", id);
+    for damaged in 0..5 {
+        let mut copying = begin_in(&format!("/damaged {damaged}"), image.id());
+        copy(&image, &mut copying, 1 << 20, damaged).unwrap();
+        let file = damaged as u32;
+        assert_eq!(copying.wanted(), Some((file, 0)));
+        let file_bytes = image.file_bytes(file).unwrap();
+        let mut bytes = image.read(file, 0, 1 << 20).unwrap();
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 1;
+        // The heads are read together.
+        let found = copying
+            .put((file, 0), file_bytes, &bytes)
+            .and_then(|_| copy(&image, &mut copying, 1 << 20, usize::MAX));
+        let is_expected = match damaged {
+            0 | 1 => matches!(found, Err(ImageCopyError::NoImage { .. })),
+            _ => matches!(found, Err(ImageCopyError::Damaged(_))),
+        };
+        assert!(is_expected, "{damaged}: {found:?}");
+    }
+    // Another image than the one that was begun.
+    let mut copying = begin(image.id() + 1);
+    let found = copy(&image, &mut copying, 1 << 20, usize::MAX);
+    assert!(
+        matches!(found, Err(ImageCopyError::NoImage { .. })),
+        "{found:?}"
+    );
+    // A run that was damaged on the disk since is copied again.
+    let mut copying = begin(image.id());
+    copy(&image, &mut copying, 1 << 20, 4).unwrap();
+    drop(copying);
+    let run = disk.list(Path::new("/copy/image")).unwrap().pop().unwrap();
+    flip(&disk, &run.path);
+    let mut copying = begin(image.id());
+    copy(&image, &mut copying, 1 << 20, usize::MAX).unwrap();
+    copying.finish().unwrap();
+    assert_eq!(hash_of(&open(&disk, "/copy")), hash_of(&sender));
+}
+
+fn flip(disk: &Arc<dyn Disk>, path: &PathBuf) {
+    let file = disk.open(path).unwrap();
+    let mut page = AlignedBuf::zeroed(4096);
+    file.read_at(0, &mut page).unwrap();
+    page[100] ^= 1;
+    file.write_durable(0, &page).unwrap();
+}
