@@ -15,13 +15,13 @@
 //!   If a client, or all of them, have as many sessions as the entry allows, no session is opened:
 //!   no client's session is evicted for another's. (Entries of the first version,
 //!   [`SessionTable::open_evicting`], evict the least recently used one, in the order of the log.)
+//! - E3. A group up to and including the last acknowledged one is [`KnownGroup::Forgotten`], never
+//!   [`KnownGroup::Outcomes`]: a group without outcomes is new, and is executed.
 //! - E4. A session has one holder: the process that has opened it, or resumed it last. The entry that
 //!   did so is its *fence* (a fencing token). A leader accepts groups only with the current fence, and
 //!   reports a session as resumed when all groups that it had accepted with earlier ones are in the
 //!   log. So from then on, what an earlier holder has sent is in the log or never will be. Numbers of
 //!   groups of two holders differ.
-//! - E3. A group up to and including the last acknowledged one is [`KnownGroup::Forgotten`], never
-//!   [`KnownGroup::Outcomes`]: a group without outcomes is new, and is executed.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
