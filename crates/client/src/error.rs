@@ -59,6 +59,54 @@ pub enum ClientError {
         /// The session.
         session: SessionId,
     },
+    /// The session was resumed by another process since, or by this one under its token. Groups
+    /// without an answer may have been executed.
+    #[error(
+        "session {} was resumed by another process since, so it accepts no groups from here; that process can ask for \
+         the outcomes of earlier groups, and this one may resume the session again",
+        .session.0
+    )]
+    SessionTaken {
+        /// The session.
+        session: SessionId,
+    },
+    /// A token was issued by another cluster.
+    #[error(
+        "the session is of cluster {expected:032x}, and this client is of cluster {found:032x}; resume it with a client of its cluster"
+    )]
+    SessionElsewhere {
+        /// The cluster of the token.
+        expected: u128,
+        /// The cluster of the client.
+        found: u128,
+    },
+    /// The group is in flight in this session: its outcomes come by waiting for it.
+    #[error("group {group} is in flight in this session; wait for it")]
+    GroupInFlight {
+        /// The group.
+        group: u64,
+    },
+    /// Only groups that an earlier holder of the session has numbered are submitted again by their
+    /// numbers.
+    #[error(
+        "group {group} was not numbered before the session was resumed; submit its commands as a new group"
+    )]
+    NoEarlierGroup {
+        /// The group.
+        group: u64,
+    },
+    /// No node that was asked has applied enough of the log in time.
+    #[error(
+        "{address} has applied the log through entry {applied}, and the read needs entry {wanted}; read again later, or from the leader"
+    )]
+    Behind {
+        /// The node that was asked last.
+        address: String,
+        /// The last entry that it has applied.
+        applied: u64,
+        /// The entry that the read needs.
+        wanted: u64,
+    },
     /// There are too many sessions. None was opened, and none was closed for it.
     #[error("no session was opened: {limit}, its limit; close sessions that are no longer used")]
     TooManySessions {

@@ -4,10 +4,13 @@
 //! makes them safe to repeat: a group is executed once, in spite of lost connections and changes of
 //! the leader, and its results stay the same when they are requested again.
 //!
+//! A process that died leaves a [`SessionToken`]: [`Client::resume`] continues its session and says
+//! what became of its groups. Reads may be answered by any node, see [`ReadOptions`].
+//!
 //! | module | contents |
 //! |---|---|
 //! | `protocol` | messages and frames |
-//! | `channel` | a channel to the leader: a state machine without I/O |
+//! | `channel` | a channel to the leader, or to any node: a state machine without I/O |
 //! | `blocking` | the client for threads |
 //! | `asynchronous` | the client for tasks of tokio, with the feature `async` |
 //! | `security`, `tls` | protected connections, with the feature `tls` |
@@ -25,18 +28,22 @@ pub mod hostile_bytes;
 mod message_buffer;
 mod options;
 pub mod protocol;
+mod read_options;
 mod requests;
 mod security;
 #[cfg(feature = "tls")]
 pub mod tls;
 mod tls_options;
+mod token;
 
 #[cfg(feature = "async")]
-pub use asynchronous::{AsyncClient, AsyncSession};
-pub use blocking::{BackupSource, Client, Session, cut_links, state_hash, status};
+pub use asynchronous::{AsyncClient, AsyncReader, AsyncSession};
+pub use blocking::{BackupSource, Client, Reader, Session, cut_links, state_hash, status};
 pub use error::ClientError;
 pub use options::ClientOptions;
 pub use protocol::Scanned;
-pub use requests::{Group, Rows};
+pub use read_options::{Consistency, ReadNode, ReadOptions};
+pub use requests::{Group, GroupOutcomes, Rows};
 pub use security::Security;
 pub use tls_options::TlsOptions;
+pub use token::{SessionToken, TokenError};

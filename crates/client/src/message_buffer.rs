@@ -73,6 +73,7 @@ mod tests {
             session: SessionId(1),
             group,
             outcomes: vec![Outcome::Done; commands],
+            lsn: 1,
         }
     }
 

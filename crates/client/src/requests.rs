@@ -5,10 +5,14 @@ use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher as _, Hasher as _};
 use std::time::Instant;
 
-use crate::channel::{Answer, Channel, Key};
+use crate::channel::{Answer, Channel, Key, ResumedSession, SeenLsn, Target};
 use crate::error::ClientError;
 use crate::options::ClientOptions;
-use crate::protocol::{Command, Outcome, Request, Scanned, SessionId, TableEntry, encoded_request};
+use crate::protocol::{
+    Command, Freshness, Outcome, Request, Scanned, SessionId, TableEntry, encoded_request,
+};
+use crate::read_options::{Consistency, ReadNode, ReadOptions};
+use crate::token::SessionToken;
 
 /// Rows that were read at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,24 +38,107 @@ impl Group {
     }
 }
 
+/// The fate of a group, once the session is resumed: it is final until the group is submitted again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum GroupOutcomes {
+    /// Every command of the group is committed, and has this outcome.
+    All(Vec<Outcome>),
+    /// The commands with an outcome are committed. The others are not executed, unless the group is
+    /// submitted again: a change of the leader came between them.
+    Some(Vec<Option<Outcome>>),
+    /// No command of the group is executed, unless the group is submitted again.
+    NotExecuted,
+    /// A holder of the session has acknowledged the group, or a later one: what became of it is
+    /// forgotten.
+    Forgotten,
+}
+
+impl From<Option<Vec<Option<Outcome>>>> for GroupOutcomes {
+    fn from(outcomes: Option<Vec<Option<Outcome>>>) -> Self {
+        match outcomes {
+            None => Self::Forgotten,
+            Some(none) if none.is_empty() => Self::NotExecuted,
+            Some(some) => match some.iter().copied().collect() {
+                Some(all) => Self::All(all),
+                None => Self::Some(some),
+            },
+        }
+    }
+}
+
 /// A channel to the leader with the addresses of some nodes.
 pub(crate) fn channel(
     addresses: Vec<String>,
     options: ClientOptions,
+    seen: SeenLsn,
 ) -> Result<Channel, ClientError> {
     if addresses.is_empty() {
         return Err(ClientError::NoAddress);
     }
     options.check()?;
-    Ok(Channel::new(addresses, options, Instant::now()))
+    let now = Instant::now();
+    Ok(Channel::new(addresses, options, Target::Leader, seen, now))
 }
 
-/// Asks for a session.
-pub(crate) fn ask_session(channel: &mut Channel) -> Result<Key, ClientError> {
-    // Asked twice with one nonce, the cluster opens one session.
+/// A channel to the leader for a session of the same client.
+pub(crate) fn channel_of_session(client: &Channel) -> Result<Channel, ClientError> {
+    let options = client.options().clone();
+    channel(client.addresses(), options, client.seen.clone())
+}
+
+/// A channel for reads from any node, or from the one at the address; `None` for the leader.
+pub(crate) fn channel_of_reads(client: &Channel, node: &ReadNode) -> Option<Channel> {
+    let addresses = match node {
+        ReadNode::Leader => return None,
+        ReadNode::Any => client.addresses(),
+        ReadNode::Address(address) => vec![address.clone()],
+    };
+    let (options, seen) = (client.options().clone(), client.seen.clone());
+    let now = Instant::now();
+    Some(Channel::new(addresses, options, Target::Any, seen, now))
+}
+
+/// What the answer to a read must have seen.
+pub(crate) fn freshness(options: &ReadOptions, seen: &SeenLsn) -> Freshness {
+    match (options.consistency, &options.node) {
+        (Consistency::Strong, ReadNode::Leader) => Freshness::Leader,
+        (Consistency::Strong, _) => Freshness::Strong,
+        (Consistency::Session, _) => Freshness::AtLeast(seen.get()),
+        (Consistency::Stale, _) => Freshness::AtLeast(0),
+    }
+}
+
+fn random_number() -> u128 {
     let half = || u128::from(RandomState::new().build_hasher().finish());
-    let nonce = half() << 64 | half();
-    ask_control(channel, &Request::OpenSession { nonce })
+    half() << 64 | half()
+}
+
+/// Asks for a session. Returns its nonce, too: asked twice with one, the cluster opens one session.
+pub(crate) fn ask_session(channel: &mut Channel) -> Result<(Key, u128), ClientError> {
+    let nonce = random_number();
+    let key = ask_control(channel, &Request::OpenSession { nonce })?;
+    Ok((key, nonce))
+}
+
+/// Asks to resume a session.
+pub(crate) fn ask_resume(channel: &mut Channel, token: &SessionToken) -> Result<Key, ClientError> {
+    let request = Request::ResumeSession {
+        session: token.session,
+        nonce: token.nonce,
+        attempt: random_number(),
+    };
+    ask_control(channel, &request)
+}
+
+/// Checks that a client is of the token's cluster.
+pub(crate) fn check_token(channel: &Channel, token: &SessionToken) -> Result<(), ClientError> {
+    match channel.options().cluster {
+        Some(found) if found != token.cluster => Err(ClientError::SessionElsewhere {
+            expected: token.cluster,
+            found,
+        }),
+        _ => Ok(()),
+    }
 }
 
 /// Sends a control request, of which only one is under way at a time.
@@ -77,17 +164,67 @@ pub(crate) fn ask_read(
     Ok(key)
 }
 
-/// The numbers of a session's groups.
+/// A session's identity, and the numbers of its groups.
 #[derive(Debug)]
-pub(crate) struct GroupNumbers {
-    pub(crate) session: SessionId,
+pub(crate) struct HeldSession {
+    pub(crate) token: SessionToken,
+    /// The entry that opened or resumed it.
+    fence: u64,
     /// The last number that was assigned.
     last: u64,
+    /// The last number that earlier holders may have used; 0: there are none.
+    earlier: u64,
+    /// No group beyond this one is acknowledged.
+    acknowledged_max: u64,
+    /// Groups of earlier holders with kept outcomes.
+    pub(crate) earlier_groups: Vec<u64>,
 }
 
-impl GroupNumbers {
-    pub(crate) fn new(session: SessionId) -> Self {
-        Self { session, last: 0 }
+impl HeldSession {
+    /// A session that the cluster has opened.
+    pub(crate) fn opened(channel: &Channel, session: SessionId, nonce: u128) -> Self {
+        Self {
+            token: SessionToken {
+                // A node has answered, so the cluster is known.
+                cluster: channel.options().cluster.unwrap_or_default(),
+                session,
+                nonce,
+            },
+            fence: session.0,
+            last: 0,
+            earlier: 0,
+            acknowledged_max: u64::MAX,
+            earlier_groups: Vec::new(),
+        }
+    }
+
+    /// A session that the cluster has resumed.
+    pub(crate) fn resumed(token: SessionToken, resumed: ResumedSession) -> Self {
+        Self {
+            token,
+            fence: resumed.fence,
+            last: resumed.first_group - 1,
+            earlier: resumed.first_group - 1,
+            acknowledged_max: resumed.acknowledged_through,
+            earlier_groups: resumed.groups,
+        }
+    }
+
+    pub(crate) fn next(&self) -> u64 {
+        self.last + 1
+    }
+
+    pub(crate) fn hold_outcomes(&mut self) {
+        self.acknowledged_max = self.acknowledged_max.min(self.last);
+    }
+
+    pub(crate) fn acknowledge_through(&mut self, group: u64) {
+        self.acknowledged_max = self.acknowledged_max.max(group);
+    }
+
+    pub(crate) fn acknowledge_taken(&mut self) {
+        self.acknowledged_max = u64::MAX;
+        self.earlier_groups = Vec::new();
     }
 
     /// Asks for a group under the next number.
@@ -96,24 +233,82 @@ impl GroupNumbers {
         channel: &mut Channel,
         commands: Vec<Command>,
     ) -> Result<Group, ClientError> {
-        let number = self.last + 1;
-        let unanswered = channel.exchange.first_unanswered_group();
+        let number = self.next();
+        let group = self.ask_as(channel, number, commands)?;
+        self.last = number;
+        Ok(group)
+    }
+
+    /// Asks for a group under the number that an earlier holder has given it.
+    pub(crate) fn ask_again(
+        &mut self,
+        channel: &mut Channel,
+        number: u64,
+        commands: Vec<Command>,
+    ) -> Result<Group, ClientError> {
+        if number == 0 || number > self.earlier {
+            return Err(ClientError::NoEarlierGroup { group: number });
+        }
+        self.check_not_asked(channel, number)?;
+        self.ask_as(channel, number, commands)
+    }
+
+    fn ask_as(
+        &self,
+        channel: &mut Channel,
+        number: u64,
+        commands: Vec<Command>,
+    ) -> Result<Group, ClientError> {
+        let untaken = channel.exchange.first_group();
+        let first = untaken.map_or(number, |it| it.min(number));
         let request = Request::Submit {
-            session: self.session,
+            session: self.token.session,
+            fence: self.fence,
             group: number,
-            acknowledged_through: unanswered.unwrap_or(number) - 1,
+            acknowledged_through: (first - 1).min(self.acknowledged_max),
             commands,
         };
         channel
             .exchange
             .ask(Key::Group(number), encoded_request(&request)?);
-        self.last = number;
         Ok(self.group(number))
+    }
+
+    fn check_not_asked(&self, channel: &Channel, number: u64) -> Result<(), ClientError> {
+        if channel.exchange.is_asked(Key::Group(number)) {
+            return Err(ClientError::GroupInFlight { group: number });
+        }
+        Ok(())
+    }
+
+    /// Asks for the outcomes of a group that is not in flight here, in the `number`-th read.
+    pub(crate) fn ask_outcomes(
+        &self,
+        channel: &mut Channel,
+        number: u64,
+        group: u64,
+    ) -> Result<Key, ClientError> {
+        self.check_not_asked(channel, group)?;
+        ask_read(channel, number, |request| Request::Outcomes {
+            request,
+            session: self.token.session,
+            fence: self.fence,
+            group,
+        })
+    }
+
+    /// Asks to close the session.
+    pub(crate) fn ask_close(&self, channel: &mut Channel) -> Result<Key, ClientError> {
+        let request = Request::CloseSession {
+            session: self.token.session,
+            fence: self.fence,
+        };
+        ask_control(channel, &request)
     }
 
     pub(crate) fn group(&self, number: u64) -> Group {
         Group {
-            session: self.session,
+            session: self.token.session,
             number,
         }
     }
@@ -121,7 +316,7 @@ impl GroupNumbers {
     /// The key of a group of this session, unless its results were taken.
     pub(crate) fn key(&self, channel: &Channel, group: Group) -> Result<Key, ClientError> {
         let key = Key::Group(group.number);
-        if group.session != self.session || !channel.exchange.is_asked(key) {
+        if group.session != self.token.session || !channel.exchange.is_asked(key) {
             return Err(ClientError::NoSuchGroup {
                 group: group.number,
             });
@@ -157,6 +352,7 @@ fn answer_of(channel: &mut Channel, key: Key) -> Result<Answer, ClientError> {
     match channel.exchange.take(key) {
         Some(Answer::Refused(reason)) => Err(ClientError::Refused { reason }),
         Some(Answer::NoSuchSession(session)) => Err(ClientError::NoSuchSession { session }),
+        Some(Answer::SessionTaken(session)) => Err(ClientError::SessionTaken { session }),
         Some(Answer::SessionsFull(limit)) => Err(ClientError::TooManySessions { limit }),
         Some(answer) => Ok(answer),
         None => Err(unexpected()),
@@ -180,6 +376,23 @@ pub(crate) fn rows_of(channel: &mut Channel, key: Key) -> Result<Rows, ClientErr
 pub(crate) fn session_of(channel: &mut Channel, key: Key) -> Result<SessionId, ClientError> {
     match answer_of(channel, key)? {
         Answer::SessionOpened(session) => Ok(session),
+        _ => Err(unexpected()),
+    }
+}
+
+pub(crate) fn resumed_of(channel: &mut Channel, key: Key) -> Result<ResumedSession, ClientError> {
+    match answer_of(channel, key)? {
+        Answer::SessionResumed(resumed) => Ok(resumed),
+        _ => Err(unexpected()),
+    }
+}
+
+pub(crate) fn group_outcomes_of(
+    channel: &mut Channel,
+    key: Key,
+) -> Result<GroupOutcomes, ClientError> {
+    match answer_of(channel, key)? {
+        Answer::GroupOutcomes(outcomes) => Ok(outcomes.into()),
         _ => Err(unexpected()),
     }
 }

@@ -14,7 +14,8 @@ pub(crate) enum Control {
     /// Opens a session, unless one with this nonce exists. Only logs of versions before 0.1 have
     /// this entry: it evicts another session if there are too many.
     OpenSession { nonce: u128 },
-    /// Closes a session.
+    /// Closes a session. Only logs of versions before 0.1 have this entry: it does not say which of
+    /// its holders closes it.
     CloseSession { session: SessionId },
     /// Creates a table, unless one of this name exists.
     CreateTable { name: String, eight_byte_keys: bool },
@@ -27,6 +28,15 @@ pub(crate) enum Control {
     },
     /// Drops a table, if there is one of this number.
     DropTable { table: u32 },
+    /// Hands a session to another holder, unless this attempt has done so: this entry is its new
+    /// fence.
+    ResumeSession {
+        session: SessionId,
+        nonce: u128,
+        attempt: u128,
+    },
+    /// Closes a session, unless another holder has resumed it since.
+    CloseHeldSession { session: SessionId, fence: u64 },
 }
 
 /// Largest numbers of sessions.
@@ -76,6 +86,19 @@ mod tests {
             eight_byte_keys: true,
         };
         assert_eq!(Control::decode(&[2, 1, b'a', 1]), Some(create));
+    }
+
+    #[test]
+    fn a_resumption_comes_back_from_its_entry() {
+        let resume = Control::ResumeSession {
+            session: SessionId(7),
+            nonce: 300,
+            attempt: 1,
+        };
+        assert_eq!(Control::decode(&resume.encode()), Some(resume));
+        let session = SessionId(7);
+        let close = Control::CloseHeldSession { session, fence: 9 };
+        assert_eq!(Control::decode(&[6, 7, 9]), Some(close));
     }
 
     #[test]

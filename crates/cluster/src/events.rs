@@ -23,6 +23,8 @@ pub(crate) enum ApplierEvent {
     Deposed,
     /// A read may be answered once this entry is applied.
     ReadReady(ReadId, u64),
+    /// Reads that the node answers in any role can be answered.
+    NodeReads,
     /// A client asks for the state's hash.
     StateHash(ConnectionId),
     /// The checkpointer wants a view of the next moment.

@@ -11,6 +11,12 @@ pub enum Fault {
     PromiseBeforeDurable,
     /// A leader reads without asking whether it still leads.
     ReadWithoutConfirmation,
+    /// A follower answers a strong read from what it has applied.
+    FollowerReadsWithoutIndex,
+    /// A node answers a session read before it has applied what the client has seen.
+    SessionReadsIgnoreSeen,
+    /// A leader accepts groups of holders of a session that were replaced.
+    IgnoreFences,
     /// A leader ignores sessions.
     ForgetSessions,
     /// Commands are accepted before the log of earlier leaders is applied.
@@ -79,6 +85,9 @@ impl Fault {
         Self::AnswerBeforeQuorum,
         Self::PromiseBeforeDurable,
         Self::ReadWithoutConfirmation,
+        Self::FollowerReadsWithoutIndex,
+        Self::SessionReadsIgnoreSeen,
+        Self::IgnoreFences,
         Self::ForgetSessions,
         Self::EarlyOffice,
         Self::ApplyUncommitted,

@@ -31,15 +31,24 @@ pub(crate) struct GroupInFlight {
 struct State {
     outcomes: Vec<Option<Outcome>>,
     missing: usize,
+    /// The last entry with outcomes of it that was applied here.
+    lsn: u64,
     /// The connections that wait for the answer.
     connections: SmallVec<[ConnectionId; 1]>,
 }
 
 /// The answer that completes a group.
-pub(crate) type Answer = (SmallVec<[ConnectionId; 1]>, Vec<Outcome>);
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) connections: SmallVec<[ConnectionId; 1]>,
+    pub(crate) outcomes: Vec<Outcome>,
+    /// The last entry with some of them.
+    pub(crate) lsn: u64,
+}
 
 impl GroupInFlight {
-    /// `bytes`: the commands' size in memory. `known`: outcomes that an earlier leader has committed, or nothing.
+    /// `bytes`: the commands' size in memory. `known`: outcomes that an earlier leader has committed,
+    /// or nothing; `known_lsn`: an entry that is not before theirs.
     #[expect(clippy::too_many_arguments, reason = "each is a field of the request")]
     pub(crate) fn new(
         session: SessionId,
@@ -49,6 +58,7 @@ impl GroupInFlight {
         commands: Vec<Command>,
         bytes: usize,
         mut known: Vec<Option<Outcome>>,
+        known_lsn: u64,
         connection: ConnectionId,
     ) -> Self {
         known.resize(commands.len(), None);
@@ -64,6 +74,7 @@ impl GroupInFlight {
             state: Mutex::new(State {
                 outcomes: known,
                 missing,
+                lsn: known_lsn,
                 connections: SmallVec::from_elem(connection, 1),
             }),
         }
@@ -78,12 +89,13 @@ impl GroupInFlight {
             .collect()
     }
 
-    /// Adds a connection for the answer. Returns the outcomes if the other connections are being
+    /// Adds a connection for the answer. Returns the outcomes and their last entry if the other connections are being
     /// answered just now.
-    pub(crate) fn join(&self, connection: ConnectionId) -> Option<Vec<Outcome>> {
+    pub(crate) fn join(&self, connection: ConnectionId) -> Option<(Vec<Outcome>, u64)> {
         let mut state = self.state.lock();
         if state.missing == 0 {
-            return Some(state.outcomes.iter().flatten().copied().collect());
+            let outcomes = state.outcomes.iter().flatten().copied();
+            return Some((outcomes.collect(), state.lsn));
         }
         if !state.connections.contains(&connection) {
             if state.connections.len() >= WAITING_MAX {
@@ -94,17 +106,19 @@ impl GroupInFlight {
         None
     }
 
-    /// Records the outcomes of committed and applied commands. Returns the answer if they were the
+    /// Records the outcomes of commands that are committed and applied by entry `lsn`. Returns the answer if they were the
     /// last ones.
-    pub(crate) fn complete(&self, outcomes: &[(u32, Outcome)]) -> Option<Answer> {
+    pub(crate) fn complete(&self, outcomes: &[(u32, Outcome)], lsn: u64) -> Option<Answer> {
         let mut state = self.state.lock();
+        state.lsn = state.lsn.max(lsn);
         for (index, outcome) in outcomes {
             let before = state.outcomes[*index as usize].replace(*outcome);
             state.missing -= usize::from(before.is_none());
         }
-        (state.missing == 0).then(|| {
-            let outcomes = state.outcomes.iter().flatten().copied().collect();
-            (std::mem::take(&mut state.connections), outcomes)
+        (state.missing == 0).then(|| Answer {
+            outcomes: state.outcomes.iter().flatten().copied().collect(),
+            connections: std::mem::take(&mut state.connections),
+            lsn: state.lsn,
         })
     }
 

@@ -12,52 +12,17 @@
 //! limit free for others. Reads are confirmed in batches, which take a request of each connection
 //! in turn.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use namiki_client::protocol::{Response, ScanRange, SessionId};
+use namiki_client::protocol::{Response, SessionId};
 
 use crate::control::Control;
-use crate::group_in_flight::GroupInFlight;
+use crate::fair_share::is_share;
+use crate::group_in_flight::{GroupInFlight, WAITING_MAX};
 use crate::network::{ConnectionId, NodeId};
-use crate::raft::ReadId;
-
-/// Number of keys after which a batch of reads ends: the applier reads them between two entries, so
-/// commits wait for a batch.
-const BATCH_KEYS: usize = 32_768;
-/// Largest number of reads of a batch.
-const BATCH_READS: usize = 4096;
-
-/// A client wants to read.
-#[derive(Debug)]
-pub(crate) struct ReadRequest {
-    pub(crate) connection: ConnectionId,
-    pub(crate) request: u64,
-    pub(crate) wanted: Wanted,
-    /// Size of the keys in memory.
-    pub(crate) bytes: usize,
-}
-
-/// What a client wants to read.
-#[derive(Debug)]
-pub(crate) enum Wanted {
-    /// Rows by table and key.
-    Keys(Vec<(u32, Vec<u8>)>),
-    /// All tables.
-    Tables,
-    /// The rows of a range.
-    Scan(ScanRange),
-}
-
-impl Wanted {
-    /// Number of keys that are looked up.
-    pub(crate) fn keys(&self) -> usize {
-        match self {
-            Self::Keys(keys) => keys.len(),
-            Self::Tables | Self::Scan(_) => 1,
-        }
-    }
-}
+use crate::read_queue::ReadQueue;
+use crate::session::Resumed;
 
 /// The unanswered requests.
 #[derive(Debug, Default)]
@@ -74,7 +39,9 @@ pub(crate) struct Office {
     pub(crate) control_waiting: usize,
     /// Requested replacements of lost nodes.
     pub(crate) replacements: BTreeMap<NodeId, Vec<ConnectionId>>,
-    reads: Reads,
+    pub(crate) reads: ReadQueue,
+    /// Clients that have resumed a session while groups of earlier holders are in flight.
+    resuming: BTreeMap<SessionId, Vec<(ConnectionId, Resumed)>>,
 }
 
 /// Commands of groups under way.
@@ -95,62 +62,6 @@ impl InFlight {
         self.commands -= other.commands;
         self.bytes -= other.bytes;
     }
-}
-
-/// Reads that wait for a confirmation of leadership: the reads that arrive during one confirmation
-/// share the next ones.
-#[derive(Debug, Default)]
-struct Reads {
-    next: u64,
-    confirming: Option<(ReadId, Vec<ReadRequest>)>,
-    collected: BTreeMap<ConnectionId, ReadsOfConnection>,
-    /// The connections in `collected`, the next one first.
-    turns: VecDeque<ConnectionId>,
-    /// Of `collected`.
-    total: WaitingReads,
-}
-
-#[derive(Debug, Default)]
-struct ReadsOfConnection {
-    requests: VecDeque<ReadRequest>,
-    size: WaitingReads,
-}
-
-/// Reads that wait.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct WaitingReads {
-    pub(crate) requests: usize,
-    pub(crate) keys: usize,
-    /// Size of the keys in memory.
-    pub(crate) bytes: usize,
-}
-
-impl WaitingReads {
-    fn of(request: &ReadRequest) -> Self {
-        Self {
-            requests: 1,
-            keys: request.wanted.keys(),
-            bytes: request.bytes,
-        }
-    }
-
-    fn add(&mut self, other: Self) {
-        self.requests += other.requests;
-        self.keys += other.keys;
-        self.bytes += other.bytes;
-    }
-
-    fn remove(&mut self, other: Self) {
-        self.requests -= other.requests;
-        self.keys -= other.keys;
-        self.bytes -= other.bytes;
-    }
-}
-
-/// Whether a connection with `own` of `total` may have `more`: as much as is left of `limit` for all
-/// afterwards.
-pub(crate) fn is_share(own: usize, more: usize, total: usize, limit: usize) -> bool {
-    own + more <= limit.saturating_sub(total + more)
 }
 
 impl Office {
@@ -182,70 +93,13 @@ impl Office {
         self.by_connection.entry(group.owner).or_default().add(size);
     }
 
-    /// Whether a connection may add a read, within limits on all.
-    pub(crate) fn has_room_for_read(&self, request: &ReadRequest, max: WaitingReads) -> bool {
-        let (more, total) = (WaitingReads::of(request), self.reads.total);
-        let own = self.reads.collected.get(&request.connection);
-        let own = own.map(|it| it.size).unwrap_or_default();
-        is_share(own.requests, more.requests, total.requests, max.requests)
-            && is_share(own.keys, more.keys, total.keys, max.keys)
-            && is_share(own.bytes, more.bytes, total.bytes, max.bytes)
-    }
-
-    /// Adds a read request. Returns the confirmation to request from Raft, if one is needed.
-    pub(crate) fn read(&mut self, request: ReadRequest) -> Option<ReadId> {
-        let (reads, size) = (&mut self.reads, WaitingReads::of(&request));
-        let connection = request.connection;
-        let own = reads.collected.entry(connection).or_insert_with(|| {
-            reads.turns.push_back(connection);
-            ReadsOfConnection::default()
-        });
-        own.requests.push_back(request);
-        own.size.add(size);
-        reads.total.add(size);
-        self.begin_confirming()
-    }
-
-    fn begin_confirming(&mut self) -> Option<ReadId> {
-        let reads = &mut self.reads;
-        if reads.confirming.is_some() || reads.turns.is_empty() {
-            return None;
-        }
-        reads.next += 1;
-        let id = ReadId(reads.next);
-        reads.confirming = Some((id, reads.take_batch()));
-        Some(id)
-    }
-
-    /// Raft has confirmed. Returns the requests, and the next confirmation to request.
-    pub(crate) fn confirmed(&mut self, id: ReadId) -> (Vec<ReadRequest>, Option<ReadId>) {
-        let requests = match self.reads.confirming.take() {
-            Some((confirming, requests)) if confirming == id => requests,
-            // The confirmation belongs to an earlier term.
-            other => {
-                self.reads.confirming = other;
-                return (Vec::new(), None);
-            }
-        };
-        (requests, self.begin_confirming())
-    }
-
-    /// A client is gone: its reads are not executed.
-    pub(crate) fn forget_reads(&mut self, connection: ConnectionId) {
-        let reads = &mut self.reads;
-        if let Some(own) = reads.collected.remove(&connection) {
-            reads.total.remove(own.size);
-            reads.turns.retain(|it| *it != connection);
-        }
-        if let Some((_, requests)) = &mut reads.confirming {
-            requests.retain(|it| it.connection != connection);
-        }
-    }
-
-    /// A group is answered.
-    pub(crate) fn finish(&mut self, group: &GroupInFlight) {
-        if self.groups.remove(&(group.session, group.group)).is_none() {
-            return;
+    /// A group is answered. Returns the clients that have resumed its session, if it was the last one
+    /// in flight.
+    #[must_use]
+    pub(crate) fn finish(&mut self, group: &GroupInFlight) -> Vec<(ConnectionId, Resumed)> {
+        let session = group.session;
+        if self.groups.remove(&(session, group.group)).is_none() {
+            return Vec::new();
         }
         let size = in_flight(group);
         self.in_flight.remove(size);
@@ -255,6 +109,33 @@ impl Office {
                 self.by_connection.remove(&group.owner);
             }
         }
+        if self.resuming.is_empty() || self.has_groups_of(session) {
+            return Vec::new();
+        }
+        self.resuming.remove(&session).unwrap_or_default()
+    }
+
+    fn has_groups_of(&self, session: SessionId) -> bool {
+        let mut groups = self.groups.range((session, 0)..=(session, u64::MAX));
+        groups.next().is_some()
+    }
+
+    /// Clients have resumed a session: no group with an earlier fence is accepted any more. Returns
+    /// false if groups are in flight, which are waited for.
+    pub(crate) fn resume(
+        &mut self,
+        session: SessionId,
+        connections: &[ConnectionId],
+        resumed: Resumed,
+    ) -> bool {
+        if !self.has_groups_of(session) {
+            return true;
+        }
+        let waiting = self.resuming.entry(session).or_default();
+        waiting.extend(connections.iter().map(|it| (*it, resumed)));
+        let more = waiting.len().saturating_sub(WAITING_MAX);
+        waiting.drain(..more);
+        false
     }
 
     /// Takes the connections that wait for a control entry.
@@ -284,44 +165,13 @@ impl Office {
         };
         let control = std::mem::take(&mut self.control).into_values().flatten();
         let replacements = std::mem::take(&mut self.replacements).into_values();
-        let control = control.chain(replacements.flatten());
+        let resuming = std::mem::take(&mut self.resuming).into_values().flatten();
+        let resuming = resuming.map(|(connection, _)| connection);
+        let control = control.chain(replacements.flatten()).chain(resuming);
         answers.extend(control.map(|connection| (connection, not_leader(0))));
-        let confirming = self.reads.confirming.take().into_iter();
-        let reads = confirming.flat_map(|(_, requests)| requests);
-        let collected = std::mem::take(&mut self.reads.collected).into_values();
-        let reads = reads.chain(collected.flat_map(|own| own.requests));
+        let reads = self.reads.take_all().into_iter();
         answers.extend(reads.map(|read| (read.connection, not_leader(read.request))));
-        self.reads.turns.clear();
-        self.reads.total = WaitingReads::default();
         answers
-    }
-}
-
-impl Reads {
-    /// Takes requests of all connections in turn.
-    fn take_batch(&mut self) -> Vec<ReadRequest> {
-        let (mut batch, mut keys) = (Vec::new(), 0);
-        while keys < BATCH_KEYS
-            && batch.len() < BATCH_READS
-            && let Some(connection) = self.turns.pop_front()
-        {
-            let Some(own) = self.collected.get_mut(&connection) else {
-                continue;
-            };
-            if let Some(request) = own.requests.pop_front() {
-                let size = WaitingReads::of(&request);
-                own.size.remove(size);
-                self.total.remove(size);
-                keys += request.wanted.keys();
-                batch.push(request);
-            }
-            if own.requests.is_empty() {
-                self.collected.remove(&connection);
-            } else {
-                self.turns.push_back(connection);
-            }
-        }
-        batch
     }
 }
 
@@ -329,65 +179,5 @@ fn in_flight(group: &GroupInFlight) -> InFlight {
     InFlight {
         commands: group.commands.len(),
         bytes: group.bytes,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const MAX: WaitingReads = WaitingReads {
-        requests: 100,
-        keys: 1_000_000,
-        bytes: 1 << 30,
-    };
-
-    fn read(connection: u64, request: u64, keys: usize) -> ReadRequest {
-        ReadRequest {
-            connection: ConnectionId(connection),
-            request,
-            wanted: Wanted::Keys(vec![(1, Vec::new()); keys]),
-            bytes: 32 * keys,
-        }
-    }
-
-    fn numbers(requests: &[ReadRequest]) -> Vec<(u64, u64)> {
-        let number = |it: &ReadRequest| (it.connection.0, it.request);
-        requests.iter().map(number).collect()
-    }
-
-    #[test]
-    fn reads_of_all_connections_take_turns() {
-        let mut office = Office::default();
-        let first = office.read(read(1, 0, 1)).expect("none is under way");
-        for request in 1..=5 {
-            assert_eq!(office.read(read(1, request, 20_000)), None);
-        }
-        assert_eq!(office.read(read(2, 1, 1)), None);
-        let (requests, second) = office.confirmed(first);
-        assert_eq!(numbers(&requests), [(1, 0)]);
-        let (requests, third) = office.confirmed(second.expect("more reads wait"));
-        assert_eq!(numbers(&requests), [(1, 1), (2, 1), (1, 2)]);
-        office.forget_reads(ConnectionId(1));
-        let (requests, fourth) = office.confirmed(third.expect("more reads wait"));
-        assert_eq!((requests.len(), fourth), (0, None));
-        assert_eq!(office.reads.total, WaitingReads::default());
-    }
-
-    #[test]
-    fn a_connection_may_fill_half_of_a_limit() {
-        let mut office = Office::default();
-        let mut fill = |connection| {
-            let mut filled = 0;
-            while office.has_room_for_read(&read(connection, filled, 1), MAX) {
-                office.read(read(connection, filled, 1));
-                filled += 1;
-            }
-            filled
-        };
-        // The first of them is confirmed at once, and does not wait.
-        assert_eq!(fill(1), 51);
-        assert_eq!(fill(2), 25);
-        assert_eq!(fill(3), 12);
     }
 }

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use parking_lot::Mutex;
 
+use crate::fair_share::is_share;
 use crate::network::ConnectionId;
-use crate::office::is_share;
 
 /// Largest number of scans of clients that wait or run. Each keeps a view open.
 const SCANS_MAX: usize = 32;

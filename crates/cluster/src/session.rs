@@ -17,6 +17,11 @@
 //!   [`SessionTable::open_evicting`], evict the least recently used one, in the order of the log.)
 //! - E3. A group up to and including the last acknowledged one is [`KnownGroup::Forgotten`], never
 //!   [`KnownGroup::Outcomes`]: a group without outcomes is new, and is executed.
+//! - E4. A session has one holder: the process that has opened it, or resumed it last. The entry that
+//!   did so is its *fence* (a fencing token). A leader accepts groups only with the current fence, and
+//!   reports a session as resumed when all groups that it had accepted with earlier ones are in the
+//!   log. So from then on, what an earlier holder has sent is in the log or never will be. Numbers of
+//!   groups of two holders differ.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -25,8 +30,8 @@ use namiki_platform::hash::hash_of;
 use serde::{Deserialize, Serialize};
 
 use crate::control::SessionLimits;
+use crate::fair_share::is_share;
 use crate::network::ClientName;
-use crate::office::is_share;
 use crate::payload::Section;
 
 /// Largest number of sessions for entries of the first version. The same on all nodes.
@@ -71,6 +76,28 @@ pub(crate) enum KnownGroup {
     Outcomes(Vec<Option<Outcome>>),
 }
 
+/// The reason for which a session is not resumed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ResumeRefusal {
+    /// It does not exist, or was opened under another nonce.
+    NoSuchSession,
+    /// No numbers are left for further groups.
+    NumbersUsedUp,
+}
+
+/// What a new holder of a session has to know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Resumed {
+    pub(crate) fence: u64,
+    pub(crate) first_group: u64,
+}
+
+/// Bits of the groups of one holder. A holder begins two blocks of numbers behind the last group
+/// in the log: groups in flight may be in the next block.
+const HOLDER_BITS: u32 = 32;
+/// Numbers above this one are not those of groups.
+const GROUP_MAX: u64 = (1 << 62) - 1;
+
 #[derive(Debug, Default)]
 struct Session {
     nonce: u128,
@@ -79,6 +106,12 @@ struct Session {
     /// The last entry in which it occurs.
     used: u64,
     acknowledged_through: u64,
+    /// The entry by which its holder has opened or resumed it (E4).
+    fence: u64,
+    /// The attempt that has resumed it last.
+    attempt: u128,
+    /// The holder's first group.
+    first_group: u64,
     groups: BTreeMap<u64, Vec<u8>>,
     /// Outcomes in `groups`.
     outcomes: usize,
@@ -91,6 +124,9 @@ pub(crate) struct SessionRow {
     client: Option<ClientName>,
     used: u64,
     acknowledged_through: u64,
+    fence: u64,
+    attempt: u128,
+    first_group: u64,
     groups: BTreeMap<u64, Vec<u8>>,
 }
 
@@ -137,6 +173,9 @@ impl SessionTable {
                 client: session.client.clone(),
                 used: session.used,
                 acknowledged_through: session.acknowledged_through,
+                fence: session.fence,
+                attempt: session.attempt,
+                first_group: session.first_group,
                 groups: session.groups.clone(),
             });
             rows.push((*id, row));
@@ -159,6 +198,9 @@ impl SessionTable {
             client: row.client,
             used: row.used,
             acknowledged_through: row.acknowledged_through,
+            fence: row.fence,
+            attempt: row.attempt,
+            first_group: row.first_group,
             groups: row.groups,
             outcomes,
         };
@@ -190,9 +232,9 @@ impl SessionTable {
         Ok(self.insert(index, nonce, Some(client.clone())))
     }
 
-    /// Whether this session exists.
-    pub(crate) fn has(&self, id: SessionId) -> bool {
-        self.sessions.contains_key(&id)
+    /// Whether this session exists and was opened under this nonce.
+    pub(crate) fn is_opened_by(&self, id: SessionId, nonce: u128) -> bool {
+        self.sessions.get(&id).is_some_and(|it| it.nonce == nonce)
     }
 
     /// Whether a session of this nonce exists.
@@ -241,6 +283,8 @@ impl SessionTable {
             nonce,
             client,
             used: index,
+            fence: index,
+            first_group: 1,
             ..Session::default()
         };
         self.sessions.insert(id, session);
@@ -272,6 +316,73 @@ impl SessionTable {
                 self.of_client.remove(&client);
             }
         }
+    }
+
+    /// Closes a session if its holder has this fence. Returns whether there is no such session any
+    /// more.
+    pub(crate) fn close_held(&mut self, id: SessionId, fence: u64) -> bool {
+        match self.fence(id) {
+            Some(current) if current != fence => false,
+            _ => {
+                self.close(id);
+                true
+            }
+        }
+    }
+
+    /// Hands a session to another holder by entry `index`. The same attempt again changes nothing.
+    ///
+    /// # Errors
+    /// [`ResumeRefusal`]. Nothing has changed.
+    pub(crate) fn resume(
+        &mut self,
+        index: u64,
+        id: SessionId,
+        nonce: u128,
+        attempt: u128,
+    ) -> Result<Resumed, ResumeRefusal> {
+        let session = self.sessions.get_mut(&id);
+        let session = session.filter(|it| it.nonce == nonce);
+        let session = session.ok_or(ResumeRefusal::NoSuchSession)?;
+        if session.fence == id.0 || session.attempt != attempt {
+            let last = session.groups.last_key_value().map_or(0, |(last, _)| *last);
+            let last = (last.max(session.acknowledged_through)).max(session.first_group);
+            let first_group = ((last >> HOLDER_BITS) + 2) << HOLDER_BITS;
+            if last > GROUP_MAX || first_group > GROUP_MAX {
+                return Err(ResumeRefusal::NumbersUsedUp);
+            }
+            session.fence = index;
+            session.attempt = attempt;
+            session.first_group = first_group;
+            self.by_use.remove(&(session.used, id));
+            self.by_use.insert((index, id));
+            session.used = index;
+        }
+        Ok(Resumed {
+            fence: session.fence,
+            first_group: session.first_group,
+        })
+    }
+
+    /// The fence of a session; `None` if it does not exist.
+    #[must_use]
+    pub(crate) fn fence(&self, id: SessionId) -> Option<u64> {
+        self.sessions.get(&id).map(|it| it.fence)
+    }
+
+    /// The last acknowledged group of a session, and the groups with kept outcomes; `None` if the
+    /// session does not exist.
+    #[must_use]
+    pub(crate) fn kept(&self, id: SessionId) -> Option<(u64, Vec<u64>)> {
+        let session = self.sessions.get(&id)?;
+        let groups = session.groups.keys().copied().collect();
+        Some((session.acknowledged_through, groups))
+    }
+
+    /// The last entry in which a session occurs.
+    #[must_use]
+    pub(crate) fn used(&self, id: SessionId) -> u64 {
+        self.sessions.get(&id).map_or(0, |it| it.used)
     }
 
     /// Number of sessions.
@@ -379,6 +490,9 @@ impl SessionTable {
             }
             bytes.extend(session.used.to_le_bytes());
             bytes.extend(session.acknowledged_through.to_le_bytes());
+            bytes.extend(session.fence.to_le_bytes());
+            bytes.extend(session.attempt.to_le_bytes());
+            bytes.extend(session.first_group.to_le_bytes());
             for (group, outcomes) in &session.groups {
                 bytes.extend(group.to_le_bytes());
                 bytes.extend((outcomes.len() as u64).to_le_bytes());
@@ -416,6 +530,41 @@ mod tests {
 
     fn open(table: &mut SessionTable, index: u64, nonce: u128) -> Result<SessionId, SessionLimit> {
         table.open(index, nonce, &client(1), SessionLimits::default())
+    }
+
+    #[test]
+    fn a_resumed_session_has_a_new_fence_and_new_numbers() {
+        let mut table = SessionTable::default();
+        let id = open(&mut table, 7, 1).expect("there is room");
+        assert_eq!(table.fence(id), Some(7));
+        apply(&mut table, id, 1, 0, &[(0, Outcome::Done)]).expect("once");
+        let refused = Err(ResumeRefusal::NoSuchSession);
+        assert_eq!(table.resume(11, id, 2, 5), refused, "another nonce");
+        let resumed = table.resume(12, id, 1, 5).expect("it exists");
+        let first_group = 2 << HOLDER_BITS;
+        let fence = 12;
+        assert_eq!(resumed, Resumed { fence, first_group });
+        // The same attempt again.
+        assert_eq!(table.resume(13, id, 1, 5), Ok(resumed));
+        assert_eq!(table.kept(id), Some((0, vec![1])));
+        // Another one, although no group was sent.
+        let other = table.resume(14, id, 1, 6).expect("it exists");
+        assert_eq!(other.fence, 14);
+        assert!(other.first_group > resumed.first_group);
+        assert!(!table.close_held(id, 12) && table.is_opened_by(id, 1));
+        assert!(table.close_held(id, 14) && !table.is_opened_by(id, 1));
+        assert_eq!(table.resume(15, id, 1, 6), refused);
+        assert!(table.close_held(id, 14), "it is gone");
+    }
+
+    #[test]
+    fn a_session_without_numbers_is_not_resumed() {
+        let mut table = SessionTable::default();
+        let id = open(&mut table, 7, 1).expect("there is room");
+        apply(&mut table, id, GROUP_MAX, 0, &[(0, Outcome::Done)]).expect("once");
+        let refused = Err(ResumeRefusal::NumbersUsedUp);
+        assert_eq!(table.resume(11, id, 1, 5), refused);
+        assert_eq!(table.fence(id), Some(7));
     }
 
     #[test]
@@ -499,7 +648,7 @@ mod tests {
             for _ in 0..random.below(30) {
                 entry += 1;
                 let known = table.sessions.keys().copied().min_by_key(|id| id.0 % 7);
-                match (random.below(5), known) {
+                match (random.below(6), known) {
                     (0, Some(id)) => table.close(id),
                     (1 | 2, Some(id)) => {
                         let group = 1 + random.below(4);
@@ -510,6 +659,10 @@ mod tests {
                         let payload = Payload::read(&bytes).expect("it was just built");
                         // A second outcome is refused.
                         let _ = table.apply(entry, &payload.sections[0]);
+                    }
+                    (5, Some(id)) => {
+                        let nonce = table.sessions[&id].nonce;
+                        let _ = table.resume(entry, id, nonce, entry.into());
                     }
                     (3, _) => drop(table.open_evicting(entry, entry.into())),
                     _ => drop(open(&mut table, entry, entry.into())),

@@ -5,26 +5,28 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use bytes::Bytes;
 use namiki::replica::Replica;
-use namiki_client::protocol::{Response, Role};
+use namiki_client::protocol::{Response, Role, SessionId};
 use parking_lot::Mutex;
 
 use crate::entry::{EntryBody, PayloadRef};
 use crate::events::{ApplierEvent, Fetch, RaftWrite, Scan, WorkerEvent};
 use crate::failure::NodeFailure;
 use crate::fault_injection::FaultInjection;
+use crate::group_in_flight::Answer;
 use crate::image::checkpointer::ImageEvent;
 use crate::image::receiver::CopyEvent;
 use crate::image::sender::PinnedImages;
 use crate::mailbox::Mailbox;
 use crate::membership::Membership;
 use crate::metrics::{Count, Metrics};
-use crate::network::{Network, NodeId, PeerMessage};
+use crate::network::{ConnectionId, Network, NodeId, PeerMessage};
+use crate::node_reads::NodeReads;
 use crate::office::Office;
 use crate::pacing::Pacing;
 use crate::payload_cache::PayloadCache;
 use crate::raft::{RaftEvent, RaftView};
 use crate::scan_slots::ScanSlots;
-use crate::session::SessionTable;
+use crate::session::{Resumed, SessionTable};
 use crate::storage::NodeStore;
 use crate::uncommitted_groups::{Members, TaskStore};
 
@@ -101,6 +103,8 @@ pub(crate) struct Shared {
     pub(crate) room: RoomByImages,
     pub(crate) scans: Mailbox<Scan>,
     pub(crate) scan_slots: ScanSlots,
+    /// Reads that this node answers in any role.
+    pub(crate) node_reads: Mutex<NodeReads>,
 
     pub(crate) view: Mutex<RaftView>,
     pub(crate) applied: AtomicU64,
@@ -177,19 +181,25 @@ impl Shared {
         writer.put((payload, bytes));
     }
 
-    /// Completes committed and applied commands: answers the clients if these were the last ones of
-    /// a group.
-    pub(crate) fn complete(&self, members: &Members) {
+    /// Completes commands that are committed and applied by entry `lsn`: answers the clients if these
+    /// were the last ones of a group.
+    pub(crate) fn complete(&self, members: &Members, lsn: u64) {
         let group = &members.group;
-        let Some((connections, outcomes)) = group.complete(&members.outcomes) else {
+        let Some(answer) = group.complete(&members.outcomes, lsn) else {
             return;
         };
-        self.office.lock().finish(group);
+        let Answer {
+            connections,
+            outcomes,
+            lsn,
+        } = answer;
+        let resumed = self.office.lock().finish(group);
         self.metrics.note_outcomes(outcomes.iter().copied());
         let answer = Response::Results {
             session: group.session,
             group: group.group,
             outcomes,
+            lsn,
         };
         if let Some((last, others)) = connections.split_last() {
             for connection in others {
@@ -197,6 +207,31 @@ impl Shared {
             }
             self.network.reply(*last, answer);
         }
+        for (connection, resumed) in resumed {
+            self.answer_resumed(connection, group.session, resumed);
+        }
+    }
+
+    /// Answers a client that has resumed a session, when all groups of earlier holders are in the
+    /// log.
+    pub(crate) fn answer_resumed(
+        &self,
+        connection: ConnectionId,
+        session: SessionId,
+        resumed: Resumed,
+    ) {
+        let kept = self.sessions.lock().kept(session);
+        let answer = match kept {
+            None => Response::NoSuchSession { session },
+            Some((acknowledged_through, groups)) => Response::SessionResumed {
+                session,
+                fence: resumed.fence,
+                first_group: resumed.first_group,
+                acknowledged_through,
+                groups,
+            },
+        };
+        self.network.reply(connection, answer);
     }
 
     /// Publishes Raft's changed state, and logs and counts changes of the role.

@@ -7,8 +7,8 @@ use std::path::Path;
 
 use namiki::files::{Manifest, image_dir};
 use namiki_client::protocol::{
-    Command, Condition, MAGIC, Outcome, PROTOCOL_VERSION, Request, Response, SessionId, Write,
-    encode,
+    Command, Condition, Freshness, MAGIC, Outcome, PROTOCOL_VERSION, Request, Response, SessionId,
+    Write, encode,
 };
 use namiki_cluster::transport::hostile_bytes::peer_frames;
 use namiki_log::{GenerationInfo, Placement};
@@ -195,12 +195,14 @@ fn of_clients() -> Vec<(String, Vec<u8>)> {
     }));
     let submit = Request::Submit {
         session: SessionId(3),
+        fence: 3,
         group: 9,
         acknowledged_through: 8,
         commands: vec![transfer, write],
     };
     let read = Request::Read {
         request: 1,
+        freshness: Freshness::AtLeast(300),
         keys: vec![(1, b"key".to_vec())],
     };
     let create = Request::CreateTable {
@@ -211,6 +213,7 @@ fn of_clients() -> Vec<(String, Vec<u8>)> {
         session: SessionId(3),
         group: 9,
         outcomes: vec![Outcome::Done, Outcome::Invalid],
+        lsn: 12,
     };
     let rows = Response::Rows {
         request: 1,
@@ -222,11 +225,39 @@ fn of_clients() -> Vec<(String, Vec<u8>)> {
         leader: Some((2, "host:1".to_owned())),
     };
     let mut to_node = vec![0, 255];
-    for request in [hello, submit, read, create, Request::Status] {
+    let resume = Request::ResumeSession {
+        session: SessionId(3),
+        nonce: 300,
+        attempt: 7,
+    };
+    let ask = Request::Outcomes {
+        request: 1,
+        session: SessionId(3),
+        fence: 40,
+        group: 9,
+    };
+    let requests = [hello, submit, read, create, resume, ask, Request::Status];
+    for request in requests {
         encode(&request, &mut to_node).unwrap();
     }
     let mut to_client = vec![client_frames::AT_CLIENT, 255];
-    for response in [results, rows, away] {
+    let resumed = Response::SessionResumed {
+        session: SessionId(3),
+        fence: 40,
+        first_group: 1 << 33,
+        acknowledged_through: 8,
+        groups: vec![9],
+    };
+    let outcomes = Response::GroupOutcomes {
+        request: 1,
+        outcomes: Some(vec![Some(Outcome::Done), None]),
+    };
+    let behind = Response::Behind {
+        request: 1,
+        applied: 7,
+        wanted: 9,
+    };
+    for response in [results, rows, away, resumed, outcomes, behind] {
         encode(&response, &mut to_client).unwrap();
     }
     vec![

@@ -3,19 +3,22 @@
 use std::time::Instant;
 
 use super::link::Link;
+use super::links::Links;
+use super::reader::AsyncReader;
 use super::session::AsyncSession;
-use crate::channel::Key;
+use crate::channel::{Key, SeenLsn};
 use crate::error::ClientError;
 use crate::options::ClientOptions;
 use crate::protocol::{Request, ScanRange, Scanned, TableEntry};
+use crate::read_options::ReadOptions;
 use crate::requests::{self, Rows};
+use crate::token::SessionToken;
 
 /// As [`Client`](crate::Client), for tasks of tokio. Dropping a call before it is done may close
 /// the connection, and has no other effect.
 #[derive(Debug)]
 pub struct AsyncClient {
-    link: Link,
-    reads: u64,
+    links: Links,
 }
 
 impl AsyncClient {
@@ -32,11 +35,13 @@ impl AsyncClient {
     ) -> Result<Self, ClientError> {
         let addresses = addresses.into_iter().map(Into::into).collect();
         let deadline = Instant::now() + options.timeout;
-        let mut link = Link::new(requests::channel(addresses, options)?);
+        let mut link = Link::new(requests::channel(addresses, options, SeenLsn::default())?);
         if !link.drive(|channel| channel.is_ready(), deadline).await {
             return Err(link.channel.unavailable());
         }
-        Ok(Self { link, reads: 0 })
+        Ok(Self {
+            links: Links::new(link),
+        })
     }
 
     /// Opens a session, with a connection of its own.
@@ -44,9 +49,45 @@ impl AsyncClient {
     /// # Errors
     /// [`ClientError::Unavailable`], [`ClientError::OtherCluster`] or [`ClientError::Refused`].
     pub async fn open_session(&self) -> Result<AsyncSession, ClientError> {
-        let channel = &self.link.channel;
-        let addresses = channel.addresses();
-        AsyncSession::open(requests::channel(addresses, channel.options().clone())?).await
+        AsyncSession::open(requests::channel_of_session(&self.links.leader.channel)?).await
+    }
+
+    /// Resumes a session of a process that has died, or of this one: continues it here, with a
+    /// connection of its own. From then on the cluster accepts no groups of earlier holders: they
+    /// get [`ClientError::SessionTaken`]. Groups that were accepted before are finished first, so
+    /// [`outcomes`](AsyncSession::outcomes) is final. If several processes resume one session, the last
+    /// one holds it.
+    ///
+    /// The session still counts for the client that has opened it.
+    ///
+    /// # Errors
+    /// [`ClientError::NoSuchSession`] if it was closed. [`ClientError::SessionElsewhere`],
+    /// [`ClientError::Unavailable`], [`ClientError::OtherCluster`] or [`ClientError::Refused`].
+    pub async fn resume(&self, token: &SessionToken) -> Result<AsyncSession, ClientError> {
+        requests::check_token(&self.links.leader.channel, token)?;
+        AsyncSession::resume(
+            requests::channel_of_session(&self.links.leader.channel)?,
+            *token,
+        )
+        .await
+    }
+
+    /// Reads by these options: from followers, or of an older state.
+    pub fn reading<'a>(&'a mut self, options: &'a ReadOptions) -> AsyncReader<'a> {
+        AsyncReader::new(&mut self.links, options)
+    }
+
+    /// The highest LSN that this client and its sessions have seen in an answer: reads of
+    /// [`Consistency::Session`](crate::Consistency::Session) see the log through it.
+    #[must_use]
+    pub fn seen(&self) -> u64 {
+        self.links.leader.channel.seen.get()
+    }
+
+    /// Has reads of [`Consistency::Session`](crate::Consistency::Session) see the log through this
+    /// LSN, too: another process, which has told this one something, has seen it.
+    pub fn note_seen(&self, lsn: u64) {
+        self.links.leader.channel.seen.note(lsn);
     }
 
     /// Reads rows, named by table and key, all at one moment after this call began.
@@ -54,9 +95,7 @@ impl AsyncClient {
     /// # Errors
     /// [`ClientError::Unavailable`], [`ClientError::OtherCluster`] or [`ClientError::Refused`].
     pub async fn read(&mut self, keys: Vec<(u32, Vec<u8>)>) -> Result<Rows, ClientError> {
-        let key = self.ask_read(|request| Request::Read { request, keys })?;
-        self.wait(key).await?;
-        requests::rows_of(&mut self.link.channel, key)
+        self.reading(&ReadOptions::default()).read(keys).await
     }
 
     /// All tables, as of one moment after this call began, in the order of their numbers.
@@ -64,9 +103,7 @@ impl AsyncClient {
     /// # Errors
     /// [`ClientError::Unavailable`], [`ClientError::OtherCluster`] or [`ClientError::Refused`].
     pub async fn tables(&mut self) -> Result<Vec<TableEntry>, ClientError> {
-        let key = self.ask_read(|request| Request::Tables { request })?;
-        self.wait(key).await?;
-        requests::tables_of(&mut self.link.channel, key)
+        self.reading(&ReadOptions::default()).tables().await
     }
 
     /// Reads the rows of a range, all at one moment after this call began: as many as it asks for,
@@ -75,9 +112,7 @@ impl AsyncClient {
     /// # Errors
     /// [`ClientError::Unavailable`], [`ClientError::OtherCluster`] or [`ClientError::Refused`].
     pub async fn scan(&mut self, range: ScanRange) -> Result<Scanned, ClientError> {
-        let key = self.ask_read(|request| Request::Scan { request, range })?;
-        self.wait(key).await?;
-        requests::scanned_of(&mut self.link.channel, key)
+        self.reading(&ReadOptions::default()).scan(range).await
     }
 
     /// The number of a table's rows, at one moment after this call began: it reads them all.
@@ -107,9 +142,9 @@ impl AsyncClient {
             name: name.to_owned(),
             eight_byte_keys,
         };
-        let key = requests::ask_control(&mut self.link.channel, &request)?;
+        let key = requests::ask_control(&mut self.links.leader.channel, &request)?;
         self.wait(key).await?;
-        requests::table_of(&mut self.link.channel, key)
+        requests::table_of(&mut self.links.leader.channel, key)
     }
 
     /// Drops a table with its rows. Returns whether there was one of this number; if not, an earlier
@@ -121,28 +156,23 @@ impl AsyncClient {
     /// [`ClientError::Refused`].
     pub async fn drop_table(&mut self, table: u32) -> Result<bool, ClientError> {
         let request = Request::DropTable { table };
-        let key = requests::ask_control(&mut self.link.channel, &request)?;
+        let key = requests::ask_control(&mut self.links.leader.channel, &request)?;
         self.wait(key).await?;
-        requests::dropped_of(&mut self.link.channel, key)
+        requests::dropped_of(&mut self.links.leader.channel, key)
     }
 
     /// The address of the last node that was asked: the leader's, once it has answered.
     #[must_use]
     pub fn leader(&self) -> Option<&str> {
-        self.link.channel.leader()
-    }
-
-    fn ask_read(&mut self, make: impl FnOnce(u64) -> Request) -> Result<Key, ClientError> {
-        self.reads += 1;
-        requests::ask_read(&mut self.link.channel, self.reads, make)
+        self.links.leader.channel.leader()
     }
 
     async fn wait(&mut self, key: Key) -> Result<(), ClientError> {
-        let deadline = Instant::now() + self.link.channel.options().timeout;
+        let deadline = Instant::now() + self.links.leader.channel.options().timeout;
         let is_answered = |channel: &crate::channel::Channel| channel.exchange.is_answered(key);
-        if self.link.drive(is_answered, deadline).await {
+        if self.links.leader.drive(is_answered, deadline).await {
             return Ok(());
         }
-        Err(requests::timed_out(&mut self.link.channel, key))
+        Err(requests::timed_out(&mut self.links.leader.channel, key))
     }
 }

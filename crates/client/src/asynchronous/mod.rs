@@ -3,10 +3,13 @@
 mod client;
 mod connection;
 mod link;
+mod links;
+mod reader;
 mod session;
 mod stream;
 #[cfg(test)]
 mod tests;
 
 pub use client::AsyncClient;
+pub use reader::AsyncReader;
 pub use session::AsyncSession;

@@ -3,23 +3,25 @@
 use std::time::Instant;
 
 use super::link::Link;
-use crate::channel::{Channel, Key};
+use crate::channel::Channel;
 use crate::error::ClientError;
-use crate::protocol::{Command, Outcome, Request, SessionId};
-use crate::requests::{self, Group, GroupNumbers};
+use crate::protocol::{Command, Outcome, SessionId};
+use crate::requests::{self, Group, GroupOutcomes, HeldSession};
+use crate::token::SessionToken;
 
 /// As [`Session`](crate::Session), for tasks of tokio. Dropping a call before it is done may close
 /// the connection, and has no other effect: groups stay in flight.
 #[derive(Debug)]
 pub struct AsyncSession {
     link: Link,
-    numbers: GroupNumbers,
+    held: HeldSession,
+    reads: u64,
 }
 
 impl AsyncSession {
     pub(super) async fn open(channel: Channel) -> Result<Self, ClientError> {
         let mut link = Link::new(channel);
-        let key = requests::ask_session(&mut link.channel)?;
+        let (key, nonce) = requests::ask_session(&mut link.channel)?;
         let deadline = Instant::now() + link.channel.options().timeout;
         if !link
             .drive(|channel| channel.exchange.is_answered(key), deadline)
@@ -29,15 +31,112 @@ impl AsyncSession {
         }
         let session = requests::session_of(&mut link.channel, key)?;
         Ok(Self {
+            held: HeldSession::opened(&link.channel, session, nonce),
             link,
-            numbers: GroupNumbers::new(session),
+            reads: 0,
+        })
+    }
+
+    pub(super) async fn resume(channel: Channel, token: SessionToken) -> Result<Self, ClientError> {
+        let mut link = Link::new(channel);
+        let key = requests::ask_resume(&mut link.channel, &token)?;
+        let deadline = Instant::now() + link.channel.options().timeout;
+        let is_answered = |channel: &Channel| channel.exchange.is_answered(key);
+        if !link.drive(is_answered, deadline).await {
+            return Err(requests::timed_out(&mut link.channel, key));
+        }
+        let resumed = requests::resumed_of(&mut link.channel, key)?;
+        Ok(Self {
+            link,
+            held: HeldSession::resumed(token, resumed),
+            reads: 0,
         })
     }
 
     /// The session's number.
     #[must_use]
     pub fn id(&self) -> SessionId {
-        self.numbers.session
+        self.held.token.session
+    }
+
+    /// What a program stores to [`resume`](crate::AsyncClient::resume) the session in another process.
+    #[must_use]
+    pub fn token(&self) -> SessionToken {
+        self.held.token
+    }
+
+    /// The number of the next group. A program that stores it before it submits a payment can ask
+    /// for the payment's [`outcomes`](Self::outcomes) after a crash. A session that is resumed
+    /// continues with numbers that no earlier holder can have used.
+    #[must_use]
+    pub fn next_group(&self) -> u64 {
+        self.held.next()
+    }
+
+    /// For a resumed session: the numbers of earlier groups with outcomes that the cluster keeps.
+    #[must_use]
+    pub fn earlier_groups(&self) -> &[u64] {
+        &self.held.earlier_groups
+    }
+
+    /// The fate of a group of an earlier holder, by its number.
+    ///
+    /// # Errors
+    /// [`ClientError::GroupInFlight`] if it was submitted in this session and its outcomes were not
+    /// taken. [`ClientError::SessionTaken`], [`ClientError::NoSuchSession`],
+    /// [`ClientError::Unavailable`].
+    pub async fn outcomes(&mut self, group: u64) -> Result<GroupOutcomes, ClientError> {
+        self.reads += 1;
+        let channel = &mut self.link.channel;
+        let key = self.held.ask_outcomes(channel, self.reads, group)?;
+        let deadline = Instant::now() + channel.options().timeout;
+        let is_answered = |channel: &Channel| channel.exchange.is_answered(key);
+        if !self.link.drive(is_answered, deadline).await {
+            return Err(requests::timed_out(&mut self.link.channel, key));
+        }
+        requests::group_outcomes_of(&mut self.link.channel, key)
+    }
+
+    /// Submits a group of an earlier holder again, under its number and with the same commands. Only
+    /// those without an outcome are executed.
+    ///
+    /// # Errors
+    /// As [`submit`](Self::submit). [`ClientError::NoEarlierGroup`] if no earlier holder had the
+    /// number, [`ClientError::GroupInFlight`] if it was submitted again already.
+    pub async fn submit_again(
+        &mut self,
+        group: u64,
+        commands: Vec<Command>,
+    ) -> Result<Group, ClientError> {
+        self.wait_for_room(1).await?;
+        let group = self
+            .held
+            .ask_again(&mut self.link.channel, group, commands)?;
+        self.link.pump().await;
+        Ok(group)
+    }
+
+    /// Has the cluster keep the outcomes of all further groups until the program acknowledges them by
+    /// [`acknowledge_through`](Self::acknowledge_through), when it has recorded them: if it dies
+    /// before, the next holder finds them. A resumed session begins so, with the groups of earlier
+    /// holders. The cluster keeps the outcomes of 1024 groups of a session and refuses more.
+    ///
+    /// Otherwise, a group is acknowledged by the first one that is submitted when the results of it
+    /// and of all earlier ones were taken.
+    pub fn hold_outcomes(&mut self) {
+        self.held.hold_outcomes();
+    }
+
+    /// The program has recorded the outcomes of all groups through this one: the cluster may forget
+    /// them, from the next group on. Has no effect unless [outcomes are held](Self::hold_outcomes).
+    pub fn acknowledge_through(&mut self, group: u64) {
+        self.held.acknowledge_through(group);
+    }
+
+    /// From now on, groups are acknowledged when their results are taken; those of earlier holders
+    /// of a resumed session are acknowledged with the next group.
+    pub fn acknowledge_taken(&mut self) {
+        self.held.acknowledge_taken();
     }
 
     /// Sends a group of commands and returns without waiting for its results. If
@@ -48,7 +147,7 @@ impl AsyncSession {
     /// [`ClientError::OutcomeUnknown`] of the oldest group in flight if none is answered in time: these commands were not sent.
     pub async fn submit(&mut self, commands: Vec<Command>) -> Result<Group, ClientError> {
         self.wait_for_room(1).await?;
-        let group = self.numbers.ask(&mut self.link.channel, commands)?;
+        let group = self.held.ask(&mut self.link.channel, commands)?;
         self.link.pump().await;
         Ok(group)
     }
@@ -67,7 +166,7 @@ impl AsyncSession {
         let groups = groups.into_iter();
         self.wait_for_room(groups.len()).await?;
         let channel = &mut self.link.channel;
-        let asked = groups.map(|commands| self.numbers.ask(channel, commands));
+        let asked = groups.map(|commands| self.held.ask(channel, commands));
         let asked = asked.collect();
         self.link.pump().await;
         asked
@@ -108,7 +207,7 @@ impl AsyncSession {
         group: Group,
         deadline: Instant,
     ) -> Result<Vec<Outcome>, ClientError> {
-        let key = self.numbers.key(&self.link.channel, group)?;
+        let key = self.held.key(&self.link.channel, group)?;
         let is_answered = |channel: &Channel| channel.exchange.is_answered(key);
         if !self.link.drive(is_answered, deadline).await {
             return Err(requests::group_timed_out(&self.link.channel, group.number));
@@ -124,7 +223,7 @@ impl AsyncSession {
             .drive(|channel| first(channel).is_some(), deadline)
             .await;
         let number = first(&self.link.channel)?;
-        Some(self.numbers.group(number))
+        Some(self.held.group(number))
     }
 
     /// Number of unanswered groups.
@@ -142,13 +241,11 @@ impl AsyncSession {
     /// Closes the session: the cluster forgets it and its results.
     ///
     /// # Errors
-    /// [`ClientError::Unavailable`]. A session that is left open stays until the cluster expires
-    /// it.
+    /// [`ClientError::Unavailable`]: the session may still be closed later.
+    /// [`ClientError::SessionTaken`] if another process holds it.
     pub async fn close(mut self) -> Result<(), ClientError> {
-        let session = self.numbers.session;
         let channel = &mut self.link.channel;
-        let key = requests::ask_control(channel, &Request::CloseSession { session })?;
-        debug_assert_eq!(key, Key::Control);
+        let key = self.held.ask_close(channel)?;
         let deadline = Instant::now() + channel.options().timeout;
         let is_answered = |channel: &Channel| channel.exchange.is_answered(key);
         if !self.link.drive(is_answered, deadline).await {

@@ -5,8 +5,10 @@ use std::time::Instant;
 use tokio::net::TcpListener;
 
 use super::AsyncClient;
-use crate::protocol::{Command, Outcome, PROTOCOL_VERSION, Request, Response, SessionId, encoded};
-use crate::{ClientError, ClientOptions};
+use crate::protocol::{
+    Command, Freshness, Outcome, PROTOCOL_VERSION, Request, Response, Scanned, SessionId, encoded,
+};
+use crate::{ClientError, ClientOptions, Consistency, GroupOutcomes, ReadNode, ReadOptions};
 
 const SESSION: SessionId = SessionId(4);
 const CLUSTER: u128 = 7;
@@ -66,6 +68,7 @@ mod node {
                 session: SESSION,
                 group,
                 outcomes: vec![Outcome::Done],
+                lsn: group,
             });
         }
     }
@@ -194,4 +197,69 @@ fn many_sessions_share_a_thread() {
             session.await.unwrap();
         }
     });
+}
+
+#[tokio::test]
+async fn a_session_is_resumed_and_a_follower_read() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let script = std::thread::spawn(move || {
+        let _client = node::Node::accept(&listener);
+        let mut node = node::Node::accept(&listener);
+        let Some(Request::ResumeSession { session, .. }) = node.request() else {
+            panic!("it is resumed first")
+        };
+        node.say(&Response::SessionResumed {
+            session,
+            fence: 50,
+            first_group: 100,
+            acknowledged_through: 0,
+            groups: vec![1],
+        });
+        let Some(Request::Outcomes { request, .. }) = node.request() else {
+            panic!("it asks for outcomes")
+        };
+        let outcomes = Some(Vec::new());
+        node.say(&Response::GroupOutcomes { request, outcomes });
+        for number in [1, 100] {
+            assert_eq!(node.group(), number);
+            node.results(number);
+        }
+        let mut reads = node::Node::accept(&listener);
+        let Some(Request::Scan {
+            request,
+            freshness: Freshness::AtLeast(100),
+            ..
+        }) = reads.request()
+        else {
+            panic!("it has seen entry 100")
+        };
+        let scanned = Scanned {
+            count: 5,
+            lsn: 101,
+            ..Scanned::default()
+        };
+        reads.say(&Response::Scanned { request, scanned });
+        (node, reads)
+    });
+    let mut client = AsyncClient::connect([address.clone()], ClientOptions::default())
+        .await
+        .unwrap();
+    let token = format!("{CLUSTER:x}.4.2c").parse().unwrap();
+    let mut session = client.resume(&token).await.unwrap();
+    assert_eq!(session.earlier_groups(), [1]);
+    let outcomes = session.outcomes(1).await.unwrap();
+    assert_eq!(outcomes, GroupOutcomes::NotExecuted);
+    let group = session.submit_again(1, commands()).await.unwrap();
+    assert_eq!(session.wait(group).await.unwrap(), [Outcome::Done]);
+    session.acknowledge_taken();
+    let group = session.submit(commands()).await.unwrap();
+    assert_eq!(session.wait(group).await.unwrap(), [Outcome::Done]);
+    let near = ReadOptions {
+        consistency: Consistency::Session,
+        node: ReadNode::Address(address),
+    };
+    assert_eq!(client.reading(&near).count(7).await.unwrap(), 5);
+    assert_eq!(client.seen(), 101);
+    script.join().unwrap();
 }

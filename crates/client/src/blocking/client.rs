@@ -3,12 +3,16 @@
 use std::time::Instant;
 
 use super::link::Link;
+use super::links::Links;
+use super::reader::Reader;
 use super::session::Session;
-use crate::channel::Key;
+use crate::channel::{Key, SeenLsn};
 use crate::error::ClientError;
 use crate::options::ClientOptions;
 use crate::protocol::{Request, ScanRange, Scanned, TableEntry};
+use crate::read_options::ReadOptions;
 use crate::requests::{self, Rows};
+use crate::token::SessionToken;
 
 /// A client of a cluster, with one connection to the leader. Every call blocks until it is answered
 /// or times out.
@@ -28,8 +32,7 @@ use crate::requests::{self, Rows};
 /// ```
 #[derive(Debug)]
 pub struct Client {
-    link: Link,
-    reads: u64,
+    links: Links,
 }
 
 impl Client {
@@ -46,11 +49,13 @@ impl Client {
     ) -> Result<Self, ClientError> {
         let addresses = addresses.into_iter().map(Into::into).collect();
         let deadline = Instant::now() + options.timeout;
-        let mut link = Link::new(requests::channel(addresses, options)?);
+        let mut link = Link::new(requests::channel(addresses, options, SeenLsn::default())?);
         if !link.drive(|channel| channel.is_ready(), deadline) {
             return Err(link.channel.unavailable());
         }
-        Ok(Self { link, reads: 0 })
+        Ok(Self {
+            links: Links::new(link),
+        })
     }
 
     /// Opens a session, with a connection of its own.
@@ -58,9 +63,58 @@ impl Client {
     /// # Errors
     /// [`ClientError::Unavailable`], [`ClientError::OtherCluster`] or [`ClientError::Refused`].
     pub fn open_session(&self) -> Result<Session, ClientError> {
-        let channel = &self.link.channel;
-        let addresses = channel.addresses();
-        Session::open(requests::channel(addresses, channel.options().clone())?)
+        Session::open(requests::channel_of_session(&self.links.leader.channel)?)
+    }
+
+    /// Resumes a session of a process that has died, or of this one: continues it here, with a
+    /// connection of its own. From then on the cluster accepts no groups of earlier holders: they
+    /// get [`ClientError::SessionTaken`]. Groups that were accepted before are finished first, so
+    /// [`outcomes`](Session::outcomes) is final. If several processes resume one session, the last
+    /// one holds it.
+    ///
+    /// The session still counts for the client that has opened it.
+    ///
+    /// # Errors
+    /// [`ClientError::NoSuchSession`] if it was closed. [`ClientError::SessionElsewhere`],
+    /// [`ClientError::Unavailable`], [`ClientError::OtherCluster`] or [`ClientError::Refused`].
+    pub fn resume(&self, token: &SessionToken) -> Result<Session, ClientError> {
+        requests::check_token(&self.links.leader.channel, token)?;
+        Session::resume(
+            requests::channel_of_session(&self.links.leader.channel)?,
+            *token,
+        )
+    }
+
+    /// Reads by these options: from followers, or of an older state.
+    ///
+    /// ```no_run
+    /// use namiki_client::{Client, Consistency, ReadNode, ReadOptions};
+    ///
+    /// # fn main() -> Result<(), namiki_client::ClientError> {
+    /// # let mut client = Client::connect(["127.0.0.1:7501"], Default::default())?;
+    /// let near = ReadOptions {
+    ///     consistency: Consistency::Session,
+    ///     node: ReadNode::Address("127.0.0.1:7502".to_owned()),
+    /// };
+    /// let rows = client.reading(&near).read(vec![(1, b"key".to_vec())])?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn reading<'a>(&'a mut self, options: &'a ReadOptions) -> Reader<'a> {
+        Reader::new(&mut self.links, options)
+    }
+
+    /// The highest LSN that this client and its sessions have seen in an answer: reads of
+    /// [`Consistency::Session`](crate::Consistency::Session) see the log through it.
+    #[must_use]
+    pub fn seen(&self) -> u64 {
+        self.links.leader.channel.seen.get()
+    }
+
+    /// Has reads of [`Consistency::Session`](crate::Consistency::Session) see the log through this
+    /// LSN, too: another process, which has told this one something, has seen it.
+    pub fn note_seen(&self, lsn: u64) {
+        self.links.leader.channel.seen.note(lsn);
     }
 
     /// Reads rows, named by table and key, all at one moment after this call began.
@@ -68,9 +122,7 @@ impl Client {
     /// # Errors
     /// [`ClientError::Unavailable`], [`ClientError::OtherCluster`] or [`ClientError::Refused`].
     pub fn read(&mut self, keys: Vec<(u32, Vec<u8>)>) -> Result<Rows, ClientError> {
-        let key = self.ask_read(|request| Request::Read { request, keys })?;
-        self.wait(key)?;
-        requests::rows_of(&mut self.link.channel, key)
+        self.reading(&ReadOptions::default()).read(keys)
     }
 
     /// All tables, as of one moment after this call began, in the order of their numbers.
@@ -78,9 +130,7 @@ impl Client {
     /// # Errors
     /// [`ClientError::Unavailable`], [`ClientError::OtherCluster`] or [`ClientError::Refused`].
     pub fn tables(&mut self) -> Result<Vec<TableEntry>, ClientError> {
-        let key = self.ask_read(|request| Request::Tables { request })?;
-        self.wait(key)?;
-        requests::tables_of(&mut self.link.channel, key)
+        self.reading(&ReadOptions::default()).tables()
     }
 
     /// Reads the rows of a range, all at one moment after this call began: as many as it asks for,
@@ -89,9 +139,7 @@ impl Client {
     /// # Errors
     /// [`ClientError::Unavailable`], [`ClientError::OtherCluster`] or [`ClientError::Refused`].
     pub fn scan(&mut self, range: ScanRange) -> Result<Scanned, ClientError> {
-        let key = self.ask_read(|request| Request::Scan { request, range })?;
-        self.wait(key)?;
-        requests::scanned_of(&mut self.link.channel, key)
+        self.reading(&ReadOptions::default()).scan(range)
     }
 
     /// The number of a table's rows, at one moment after this call began: it reads them all.
@@ -117,9 +165,9 @@ impl Client {
             name: name.to_owned(),
             eight_byte_keys,
         };
-        let key = requests::ask_control(&mut self.link.channel, &request)?;
+        let key = requests::ask_control(&mut self.links.leader.channel, &request)?;
         self.wait(key)?;
-        requests::table_of(&mut self.link.channel, key)
+        requests::table_of(&mut self.links.leader.channel, key)
     }
 
     /// Drops a table with its rows. Returns whether there was one of this number; if not, an earlier
@@ -131,9 +179,9 @@ impl Client {
     /// [`ClientError::Refused`].
     pub fn drop_table(&mut self, table: u32) -> Result<bool, ClientError> {
         let request = Request::DropTable { table };
-        let key = requests::ask_control(&mut self.link.channel, &request)?;
+        let key = requests::ask_control(&mut self.links.leader.channel, &request)?;
         self.wait(key)?;
-        requests::dropped_of(&mut self.link.channel, key)
+        requests::dropped_of(&mut self.links.leader.channel, key)
     }
 
     /// Replaces a node that has lost its directory by the one that runs on a new directory under
@@ -148,28 +196,23 @@ impl Client {
     /// replaced.
     pub fn replace_node(&mut self, node: u64, incarnation: u64) -> Result<(), ClientError> {
         let request = Request::ReplaceNode { node, incarnation };
-        let key = requests::ask_control(&mut self.link.channel, &request)?;
+        let key = requests::ask_control(&mut self.links.leader.channel, &request)?;
         self.wait(key)?;
-        requests::replaced_of(&mut self.link.channel, key)
+        requests::replaced_of(&mut self.links.leader.channel, key)
     }
 
     /// The address of the last node that was asked: the leader's, once it has answered.
     #[must_use]
     pub fn leader(&self) -> Option<&str> {
-        self.link.channel.leader()
-    }
-
-    fn ask_read(&mut self, make: impl FnOnce(u64) -> Request) -> Result<Key, ClientError> {
-        self.reads += 1;
-        requests::ask_read(&mut self.link.channel, self.reads, make)
+        self.links.leader.channel.leader()
     }
 
     fn wait(&mut self, key: Key) -> Result<(), ClientError> {
-        let deadline = Instant::now() + self.link.channel.options().timeout;
+        let deadline = Instant::now() + self.links.leader.channel.options().timeout;
         let is_answered = |channel: &crate::channel::Channel| channel.exchange.is_answered(key);
-        if self.link.drive(is_answered, deadline) {
+        if self.links.leader.drive(is_answered, deadline) {
             return Ok(());
         }
-        Err(requests::timed_out(&mut self.link.channel, key))
+        Err(requests::timed_out(&mut self.links.leader.channel, key))
     }
 }

@@ -4,7 +4,9 @@ mod backup;
 mod client;
 mod connection;
 mod link;
+mod links;
 mod one_node;
+mod reader;
 mod session;
 mod stream;
 #[cfg(test)]
@@ -13,4 +15,5 @@ mod tests;
 pub use backup::BackupSource;
 pub use client::Client;
 pub use one_node::{cut_links, state_hash, status};
+pub use reader::Reader;
 pub use session::Session;

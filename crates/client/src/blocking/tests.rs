@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use super::{Client, Session, status};
 use crate::protocol::{
-    Command, Outcome, PROTOCOL_VERSION, Request, Response, SessionId, decode, encoded,
+    Command, Freshness, Outcome, PROTOCOL_VERSION, Request, Response, Scanned, SessionId, decode,
+    encoded,
 };
-use crate::{ClientError, ClientOptions};
+use crate::{ClientError, ClientOptions, Consistency, GroupOutcomes, ReadNode, ReadOptions};
 
 const WATCHDOG: Duration = Duration::from_secs(60);
 const SESSION: SessionId = SessionId(4);
@@ -98,6 +99,7 @@ impl Node {
             session: SESSION,
             group,
             outcomes: vec![outcome_of(group)],
+            lsn: group,
         });
     }
 
@@ -158,8 +160,8 @@ fn groups_are_pipelined_within_the_window() {
         assert_eq!(node.group(), (2, 0));
         assert_eq!(node.group(), (3, 0));
         node.results(1);
-        // It acknowledges the results that it has.
-        assert_eq!(node.group(), (4, 1));
+        // The program has not taken the results.
+        assert_eq!(node.group(), (4, 0));
         for group in [3, 2, 4] {
             node.results(group);
         }
@@ -167,7 +169,10 @@ fn groups_are_pipelined_within_the_window() {
         node.results(5);
         assert!(matches!(
             node.request(),
-            Some(Request::CloseSession { session: SESSION })
+            Some(Request::CloseSession {
+                session: SESSION,
+                fence: 4
+            })
         ));
         node.say(&Response::SessionClosed { session: SESSION });
     });
@@ -308,8 +313,12 @@ fn rows_and_tables_are_asked_of_the_leader() {
         let Some(Request::CreateTable { name, .. }) = node.request() else {
             panic!()
         };
-        node.say(&Response::Table { name, table: 7 });
-        let Some(Request::Read { request, keys }) = node.request() else {
+        node.say(&Response::Table {
+            name,
+            table: 7,
+            lsn: 3,
+        });
+        let Some(Request::Read { request, keys, .. }) = node.request() else {
             panic!()
         };
         assert_eq!(keys, asked);
@@ -471,5 +480,224 @@ fn a_cluster_at_a_reused_address_is_asked_for_nothing() {
         }
     );
     assert!(is_other, "{refused}");
+    node.join().unwrap();
+}
+
+/// A session is resumed where another process left it: earlier groups are not acknowledged until
+/// the program says so.
+#[test]
+fn a_session_is_resumed_by_its_token() {
+    let address = Address::new();
+    let addresses = [address.name.clone()];
+    let stored = format!("{CLUSTER:x}.4.2c");
+    let node = script(move || {
+        let _client = address.accept();
+        let mut node = address.accept();
+        let Some(Request::ResumeSession {
+            session: SESSION,
+            nonce: 0x2c,
+            attempt,
+        }) = node.request()
+        else {
+            panic!("it is resumed first")
+        };
+        assert_ne!(attempt, 0);
+        node.say(&Response::SessionResumed {
+            session: SESSION,
+            fence: 50,
+            first_group: 100,
+            acknowledged_through: 3,
+            groups: vec![4, 5],
+        });
+        for outcomes in [
+            None,
+            Some(Vec::new()),
+            Some(vec![Some(Outcome::Done), None]),
+            Some(vec![Some(Outcome::Done)]),
+        ] {
+            let Some(Request::Outcomes {
+                request,
+                session: SESSION,
+                fence: 50,
+                group: 5,
+            }) = node.request()
+            else {
+                panic!("it asks for outcomes")
+            };
+            node.say(&Response::GroupOutcomes { request, outcomes });
+        }
+        for (number, acknowledged) in [(5, 3), (100, 3), (101, 100)] {
+            assert_eq!(node.group(), (number, acknowledged));
+            node.results(number);
+        }
+        // Another process has resumed it since.
+        assert_eq!(node.group(), (102, 101));
+        node.say(&Response::SessionTaken { session: SESSION });
+    });
+    let client = Client::connect(addresses, options()).unwrap();
+    let token = stored.parse().unwrap();
+    let mut session = client.resume(&token).unwrap();
+    assert_eq!((session.token(), session.next_group()), (token, 100));
+    assert_eq!(session.earlier_groups(), [4, 5]);
+    for expected in [
+        GroupOutcomes::Forgotten,
+        GroupOutcomes::NotExecuted,
+        GroupOutcomes::Some(vec![Some(Outcome::Done), None]),
+        GroupOutcomes::All(vec![Outcome::Done]),
+    ] {
+        assert_eq!(session.outcomes(5).unwrap(), expected);
+    }
+    for number in [0, 100] {
+        let refused = session.submit_again(number, commands());
+        assert!(matches!(refused, Err(ClientError::NoEarlierGroup { .. })));
+    }
+    let group = session.submit_again(5, commands()).unwrap();
+    let twice = session.submit_again(5, commands());
+    assert!(matches!(
+        twice,
+        Err(ClientError::GroupInFlight { group: 5 })
+    ));
+    assert_eq!(session.wait(group).unwrap(), [outcome_of(5)]);
+    for number in [100, 101] {
+        let group = session.submit(commands()).unwrap();
+        assert_eq!(group.number(), number);
+        assert_eq!(session.wait(group).unwrap(), [outcome_of(number)]);
+        session.acknowledge_through(number);
+    }
+    session.acknowledge_taken();
+    assert_eq!(client.seen(), 101);
+    let group = session.submit(commands()).unwrap();
+    let taken = session.wait(group);
+    assert!(matches!(
+        taken,
+        Err(ClientError::SessionTaken { session: SESSION })
+    ));
+    node.join().unwrap();
+}
+
+#[test]
+fn a_lagging_node_is_left_for_another() {
+    let (leader, follower) = (Address::new(), Address::new());
+    let addresses = [leader.name.clone()];
+    let near = ReadOptions {
+        consistency: Consistency::Session,
+        node: ReadNode::Address(follower.name.clone()),
+    };
+    let nodes = script(move || {
+        let mut node = leader.accept();
+        let name = match node.request() {
+            Some(Request::CreateTable { name, .. }) => name,
+            other => panic!("{other:?}"),
+        };
+        node.say(&Response::Table {
+            name,
+            table: 7,
+            lsn: 30,
+        });
+        let mut node = follower.accept();
+        let mut request = node.request();
+        for applied in [20, 29] {
+            let Some(Request::Scan {
+                request: number,
+                freshness: Freshness::AtLeast(30),
+                ..
+            }) = request
+            else {
+                panic!("{request:?}")
+            };
+            node.say(&Response::Behind {
+                request: number,
+                applied,
+                wanted: 30,
+            });
+            // It is the only one: it is asked again.
+            node = follower.accept();
+            request = node.request();
+        }
+        let Some(Request::Scan { request, .. }) = request else {
+            panic!("{request:?}")
+        };
+        node.say(&Response::Scanned {
+            request,
+            scanned: Scanned {
+                count: 5,
+                lsn: 40,
+                ..Scanned::default()
+            },
+        });
+        let Some(Request::Read {
+            request,
+            freshness: Freshness::AtLeast(0),
+            ..
+        }) = node.request()
+        else {
+            panic!("a stale read needs no entry")
+        };
+        // It does not lead, and is not left for that.
+        node.say(&Response::Rows {
+            request,
+            values: vec![None],
+            lsn: 35,
+        });
+        let Some(Request::Tables {
+            freshness: Freshness::Strong,
+            ..
+        }) = node.request()
+        else {
+            panic!("a strong read")
+        };
+    });
+    let mut client = Client::connect(addresses, options()).unwrap();
+    assert_eq!(client.create_table("accounts", true).unwrap(), 7);
+    assert_eq!(client.seen(), 30);
+    assert_eq!(client.reading(&near).count(7).unwrap(), 5);
+    assert_eq!(client.seen(), 40);
+    let mut options = near.clone();
+    options.consistency = Consistency::Stale;
+    let rows = client.reading(&options).read(vec![(7, vec![1])]).unwrap();
+    assert_eq!((rows.lsn, client.seen()), (35, 40));
+    client.note_seen(90);
+    assert_eq!(client.seen(), 90);
+    options.consistency = Consistency::Strong;
+    // It is answered by the end of the connection.
+    drop(std::thread::spawn(move || {
+        client.reading(&options).tables()
+    }));
+    nodes.join().unwrap();
+}
+
+/// The process may die with results that the program has not seen.
+#[test]
+fn groups_are_acknowledged_when_their_results_are_taken_or_recorded() {
+    let address = Address::new();
+    let addresses = [address.name.clone()];
+    let node = script(move || {
+        let _client = address.accept();
+        let mut node = address.accept();
+        node.opens_session();
+        for (number, acknowledged) in [(1, 0), (2, 0), (3, 2), (4, 3), (5, 3), (6, 4), (7, 6)] {
+            assert_eq!(node.group(), (number, acknowledged));
+            node.results(number);
+        }
+    });
+    let mut session = session_at(&addresses, options());
+    let first = session.submit(commands()).unwrap();
+    let deadline = std::time::Instant::now() + WATCHDOG;
+    assert_eq!(session.next_answered(deadline), Some(first));
+    let second = session.submit(commands()).unwrap();
+    session.wait(second).unwrap();
+    session.wait(first).unwrap();
+    let pay = |session: &mut Session| {
+        let group = session.submit(commands()).unwrap();
+        session.wait(group).unwrap();
+    };
+    pay(&mut session);
+    session.hold_outcomes();
+    pay(&mut session);
+    pay(&mut session);
+    session.acknowledge_through(4);
+    pay(&mut session);
+    session.acknowledge_taken();
+    pay(&mut session);
     node.join().unwrap();
 }

@@ -15,7 +15,7 @@ const READ_BIT: u64 = 1 << 63;
 /// Identifies a request. The response contains its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Key {
-    /// Opening and closing a session, creating or dropping a table, replacing a node: one at a time.
+    /// Opening, resuming and closing a session, creating or dropping a table, replacing a node: one at a time.
     Control,
     /// A group of the session.
     Group(u64),
@@ -42,6 +42,8 @@ impl Key {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     SessionOpened(SessionId),
+    SessionResumed(ResumedSession),
+    GroupOutcomes(Option<Vec<Option<Outcome>>>),
     SessionClosed,
     Table(u32),
     TableDropped(bool),
@@ -55,7 +57,18 @@ pub(crate) enum Answer {
     },
     Refused(String),
     NoSuchSession(SessionId),
+    SessionTaken(SessionId),
     SessionsFull(SessionLimit),
+}
+
+/// The cluster's answer about a session that was resumed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ResumedSession {
+    pub(crate) fence: u64,
+    pub(crate) first_group: u64,
+    pub(crate) acknowledged_through: u64,
+    /// Earlier groups with kept outcomes.
+    pub(crate) groups: Vec<u64>,
 }
 
 /// A request.
@@ -124,10 +137,10 @@ impl Exchange {
         }
     }
 
-    /// Answers all unanswered groups with this answer.
-    pub(crate) fn answer_groups(&mut self, answer: impl Fn() -> Answer) {
-        for (key, asked) in &mut self.asked {
-            if matches!(key, Key::Group(_)) && asked.answer.is_none() {
+    /// Answers all unanswered requests with this answer: each is about the channel's session.
+    pub(crate) fn answer_all(&mut self, answer: impl Fn() -> Answer) {
+        for asked in self.asked.values_mut() {
+            if asked.answer.is_none() {
                 asked.answer = Some(answer());
             }
         }
@@ -189,6 +202,14 @@ impl Exchange {
             .iter()
             .filter(|(_, asked)| asked.answer.is_none());
         unanswered.find_map(|(key, _)| match key {
+            Key::Group(group) => Some(*group),
+            _ => None,
+        })
+    }
+
+    /// The lowest group with results that were not taken.
+    pub(crate) fn first_group(&self) -> Option<u64> {
+        self.asked.keys().find_map(|key| match key {
             Key::Group(group) => Some(*group),
             _ => None,
         })

@@ -45,6 +45,12 @@ impl LeaderFinder {
         }
     }
 
+    /// Begins with an address at random.
+    pub(crate) fn shuffle(&mut self) {
+        let offset = self.random % self.addresses.len().max(1) as u64;
+        self.addresses.rotate_left(offset as usize);
+    }
+
     /// The address at which a leader was found last, then the others.
     pub(crate) fn addresses(&self) -> Vec<String> {
         let current = self.current.iter();

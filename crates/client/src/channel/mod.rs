@@ -1,4 +1,4 @@
-//! A channel to the current leader: a state machine without I/O.
+//! A channel to the current leader, or to any node for reads: a state machine without I/O.
 //!
 //! ```text
 //!              Connect                 hello                welcome
@@ -21,9 +21,10 @@ mod leader_finder;
 mod tests;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-pub(crate) use exchange::{Answer, Exchange, Key};
+pub(crate) use exchange::{Answer, Exchange, Key, ResumedSession};
 pub(crate) use leader_finder::LeaderFinder;
 
 use crate::error::{ClientError, ConnectionError};
@@ -32,6 +33,7 @@ use crate::protocol::{MAGIC, PROTOCOL_VERSION, Request, Response, Role, encoded}
 
 /// Backoff before a request is sent again to a node that is busy or was deposed.
 const BACKOFF: Duration = Duration::from_millis(10);
+const DOES_NOT_LEAD: &str = "it does not lead";
 
 /// The next step of a runtime.
 #[derive(Debug, PartialEq, Eq)]
@@ -69,10 +71,35 @@ enum State {
     },
 }
 
-/// A channel to the leader.
+/// The highest LSN of the answers to a client and its sessions, which share it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SeenLsn(Arc<AtomicU64>);
+
+impl SeenLsn {
+    pub(crate) fn note(&self, lsn: u64) {
+        self.0.fetch_max(lsn, Ordering::Relaxed);
+    }
+
+    pub(crate) fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// The node of a channel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Target {
+    /// The leader.
+    Leader,
+    /// Any of the addresses.
+    Any,
+}
+
+/// A channel to the leader, or to any node.
 #[derive(Debug)]
 pub(crate) struct Channel {
     pub(crate) exchange: Exchange,
+    pub(crate) seen: SeenLsn,
+    target: Target,
     finder: LeaderFinder,
     state: State,
     /// The options; the cluster is set once a node has sent its welcome.
@@ -81,17 +108,33 @@ pub(crate) struct Channel {
     last: String,
     /// An address at which another cluster answered after the last welcome, and that cluster.
     other_cluster: Option<(String, u128)>,
+    /// The last node that had not applied enough for a read: its address, the last entry that it had
+    /// applied, and the entry that was wanted.
+    behind: Option<(String, u64, u64)>,
 }
 
 impl Channel {
-    pub(crate) fn new(addresses: Vec<String>, options: ClientOptions, now: Instant) -> Self {
+    pub(crate) fn new(
+        addresses: Vec<String>,
+        options: ClientOptions,
+        target: Target,
+        seen: SeenLsn,
+        now: Instant,
+    ) -> Self {
+        let mut finder = LeaderFinder::new(addresses);
+        if target == Target::Any {
+            finder.shuffle();
+        }
         Self {
             exchange: Exchange::default(),
-            finder: LeaderFinder::new(addresses),
+            seen,
+            target,
+            finder,
             state: State::Disconnected { retry_at: now },
             options,
             last: "no node has been asked yet".to_owned(),
             other_cluster: None,
+            behind: None,
         }
     }
 
@@ -104,8 +147,15 @@ impl Channel {
         self.last.clone()
     }
 
-    /// The error of a request that no leader has answered in time.
+    /// The error of a request that no leader, or no node, has answered in time.
     pub(crate) fn unavailable(&self) -> ClientError {
+        if let Some((address, applied, wanted)) = self.behind.clone() {
+            return ClientError::Behind {
+                address,
+                applied,
+                wanted,
+            };
+        }
         match (&self.other_cluster, self.options.cluster) {
             (Some((address, found)), Some(expected)) => ClientError::OtherCluster {
                 address: address.clone(),
@@ -246,8 +296,10 @@ impl Channel {
         }
         let answer = |this: &mut Self, key, answer| {
             this.finder.succeeded();
+            this.behind = None;
             this.exchange.answer(key, answer);
         };
+        self.seen.note(lsn_of(&response));
         match response {
             Response::Results {
                 group, outcomes, ..
@@ -285,9 +337,38 @@ impl Channel {
                 answer(self, Key::from_number(request), Answer::Refused(reason));
             }
             Response::NoSuchSession { session } => {
-                self.exchange
-                    .answer_groups(|| Answer::NoSuchSession(session));
-                answer(self, Key::Control, Answer::NoSuchSession(session));
+                self.finder.succeeded();
+                self.exchange.answer_all(|| Answer::NoSuchSession(session));
+            }
+            Response::SessionTaken { session } => {
+                self.finder.succeeded();
+                self.exchange.answer_all(|| Answer::SessionTaken(session));
+            }
+            Response::SessionResumed {
+                fence,
+                first_group,
+                acknowledged_through,
+                groups,
+                ..
+            } => {
+                let resumed = ResumedSession {
+                    fence,
+                    first_group,
+                    acknowledged_through,
+                    groups,
+                };
+                answer(self, Key::Control, Answer::SessionResumed(resumed));
+            }
+            Response::GroupOutcomes { request, outcomes } => {
+                let key = Key::from_number(request);
+                answer(self, key, Answer::GroupOutcomes(outcomes));
+            }
+            Response::Behind {
+                applied, wanted, ..
+            } => {
+                let address = self.finder.current().unwrap_or_default().to_owned();
+                self.behind = Some((address, applied, wanted));
+                self.redirect(None, "it lags behind", now);
             }
             Response::Busy { request } => {
                 self.exchange
@@ -297,15 +378,19 @@ impl Channel {
                 self.note("it has lost the leadership");
                 self.exchange.postpone(Key::Group(group), now + BACKOFF);
             }
-            Response::NotLeader { leader, .. } => {
-                self.redirect(leader.map(|(_, address)| address), now);
+            Response::NotLeader { leader, .. } if self.target == Target::Leader => {
+                self.redirect(leader.map(|(_, address)| address), DOES_NOT_LEAD, now);
+            }
+            Response::NotLeader { .. } => self.redirect(None, "it knows no leader", now),
+            Response::Status(_) if self.target == Target::Any => {
+                self.note("it has not answered yet");
             }
             Response::Status(status) => match status.role {
                 // Messages distinguish a cluster without a leader from a leader that makes no
                 // progress.
                 Role::Leader => self.note("it leads, but has not answered yet"),
                 Role::TakingOffice => self.note("it is taking office"),
-                _ => self.redirect(None, now),
+                _ => self.redirect(None, DOES_NOT_LEAD, now),
             },
             // Not asked for on a channel.
             Response::Welcome { .. }
@@ -338,13 +423,26 @@ impl Channel {
         }
     }
 
-    /// Another node leads, perhaps a known one.
-    fn redirect(&mut self, leader: Option<String>, now: Instant) {
-        self.note("it does not lead");
+    /// Another node is to be asked: the leader, if it is known.
+    fn redirect(&mut self, leader: Option<String>, why: &str, now: Instant) {
+        self.note(why);
         let leader = leader.filter(|address| !address.is_empty());
         let retry_at = now + self.finder.redirect(leader, now);
         self.exchange.disconnected();
         self.state = State::Closing { retry_at };
+    }
+}
+
+/// The LSN of a response, or 0.
+fn lsn_of(response: &Response) -> u64 {
+    match response {
+        Response::Results { lsn, .. }
+        | Response::Rows { lsn, .. }
+        | Response::Tables { lsn, .. }
+        | Response::Table { lsn, .. }
+        | Response::TableDropped { lsn, .. } => *lsn,
+        Response::Scanned { scanned, .. } => scanned.lsn,
+        _ => 0,
     }
 }
 

@@ -29,7 +29,7 @@ impl Rig {
             ..ClientOptions::default()
         };
         Self {
-            channel: Channel::new(addresses, options, now),
+            channel: Channel::new(addresses, options, Target::Leader, SeenLsn::default(), now),
             now,
         }
     }
@@ -90,6 +90,7 @@ impl Rig {
             session: SessionId(1),
             group,
             outcomes: vec![Outcome::Done],
+            lsn: group,
         });
     }
 
@@ -377,7 +378,9 @@ fn a_named_cluster_is_insisted_on_from_the_start() {
         cluster: Some(CLUSTER),
         ..ClientOptions::default()
     };
-    let mut channel = Channel::new(vec!["a".to_owned()], options, now);
+    let addresses = vec!["a".to_owned()];
+    let seen = SeenLsn::default();
+    let mut channel = Channel::new(addresses, options, Target::Leader, seen, now);
     assert_eq!(channel.step(now), Step::Connect("a".to_owned()));
     channel.connected(now);
     assert_eq!(channel.step(now), Step::Send(hello(Some(CLUSTER))));

@@ -11,6 +11,8 @@ const READ: u64 = 4;
 /// The places of the commands.
 const TRANSFER: u64 = 0;
 const WRITE: u64 = 1;
+/// The place of [`Freshness::AtLeast`](super::Freshness::AtLeast), which has a number, and is the last.
+const AT_LEAST: u64 = 2;
 /// Overhead of an allocation.
 const ALLOCATION_BYTES: usize = 16;
 
@@ -52,6 +54,7 @@ struct Reader<'a> {
 impl Reader<'_> {
     fn group(&mut self) -> Option<DecodedSize> {
         self.number()?; // The session.
+        self.number()?; // Its fence.
         let request = self.number()?;
         self.number()?; // Acknowledged through.
         let items = self.number()?;
@@ -68,6 +71,11 @@ impl Reader<'_> {
 
     fn read(&mut self) -> Option<DecodedSize> {
         let request = self.number()?;
+        match self.number()? {
+            AT_LEAST => drop(self.number()?),
+            AT_LEAST.. => return None,
+            _ => {}
+        }
         let items = self.number()?;
         let mut bytes = vector::<(u32, Vec<u8>)>(items);
         for _ in 0..items {
@@ -143,7 +151,7 @@ impl Reader<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{LENGTH_BYTES, Request, SessionId, encoded};
+    use super::super::{Freshness, LENGTH_BYTES, Request, SessionId, encoded};
     use super::*;
 
     fn size_of_request(request: &Request) -> Option<DecodedSize> {
@@ -175,6 +183,7 @@ mod tests {
         };
         let request = Request::Submit {
             session: SessionId(u64::MAX),
+            fence: 300,
             group: 300,
             acknowledged_through: 1,
             commands: vec![Command::Write(Box::new(write)), transfer],
@@ -186,13 +195,20 @@ mod tests {
 
     #[test]
     fn a_read_has_the_size_of_its_keys() {
-        let request = Request::Read {
-            request: 7,
-            keys: vec![(1, vec![5; 100]); 10],
-        };
-        let size = size_of_request(&request).expect("it is a read");
-        assert_eq!((size.request, size.items), (7, 10));
-        assert!(size.bytes >= 10 * (32 + 100) && size.bytes < 10 * 200);
+        for freshness in [
+            Freshness::Leader,
+            Freshness::Strong,
+            Freshness::AtLeast(u64::MAX),
+        ] {
+            let request = Request::Read {
+                request: 7,
+                freshness,
+                keys: vec![(1, vec![5; 100]); 10],
+            };
+            let size = size_of_request(&request).expect("it is a read");
+            assert_eq!((size.request, size.items), (7, 10));
+            assert!(size.bytes >= 10 * (32 + 100) && size.bytes < 10 * 200);
+        }
         assert_eq!(size_of_request(&Request::Status), None);
     }
 }

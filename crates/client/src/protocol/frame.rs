@@ -121,6 +121,7 @@ pub fn claimed_group(bytes: &[u8]) -> Option<ClaimedGroup> {
         return None;
     }
     (_, rest) = number(rest)?; // The session.
+    (_, rest) = number(rest)?; // Its fence.
     let (group, rest) = number(rest)?;
     let (_acknowledged, rest) = number(rest)?;
     let (commands, _) = number(rest)?;
@@ -134,7 +135,7 @@ pub(super) fn number(bytes: &[u8]) -> Option<(u64, &[u8])> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Command, Outcome, Request, Response, SessionId};
+    use super::super::{Command, Freshness, Outcome, Request, Response, SessionId};
     use super::*;
 
     fn submit(commands: usize) -> Request {
@@ -146,6 +147,7 @@ mod tests {
         };
         Request::Submit {
             session: SessionId(u64::MAX),
+            fence: u64::MAX,
             group: 1 << 40,
             acknowledged_through: 127,
             commands: vec![command; commands],
@@ -156,6 +158,7 @@ mod tests {
     fn a_request_longer_than_nodes_take_is_refused() {
         let read = |bytes| Request::Read {
             request: 1,
+            freshness: Freshness::Leader,
             keys: vec![(1, vec![0; bytes])],
         };
         assert!(encoded_request(&read(REQUEST_BYTES_MAX - 100)).is_ok());
@@ -178,6 +181,7 @@ mod tests {
             session: SessionId(1),
             group: 2,
             outcomes: vec![Outcome::Done, Outcome::Invalid],
+            lsn: 3,
         };
         let mut bytes = Vec::new();
         encode(&response, &mut bytes).unwrap();

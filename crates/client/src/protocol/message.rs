@@ -38,16 +38,22 @@ pub enum Request {
         /// Chosen by the client at random: the same request again gives the same session.
         nonce: u128,
     },
-    /// Closes a session: its results are forgotten.
+    /// Closes a session: its results are forgotten. Answered by [`Response::SessionClosed`].
     CloseSession {
         /// The session.
         session: SessionId,
+        /// As in [`Request::Submit`].
+        fence: u64,
     },
     /// Executes a group of commands (a TxGrp). Answered by [`Response::Results`] when all of them
     /// are committed.
     Submit {
         /// The session.
         session: SessionId,
+        /// The entry that opened the session, or the one that resumed it last. A request with an
+        /// earlier one comes from a holder that was replaced: it is answered by
+        /// [`Response::SessionTaken`].
+        fence: u64,
         /// The group's number in the session: from 1, ascending.
         group: u64,
         /// The client has the results of every group up to this one, so they can be forgotten.
@@ -55,10 +61,12 @@ pub enum Request {
         /// The commands.
         commands: Vec<Command>,
     },
-    /// Reads rows, all at one moment after the request was sent. Answered by [`Response::Rows`].
+    /// Reads rows, all at one moment. Answered by [`Response::Rows`].
     Read {
         /// Number of the request; the answer repeats it.
         request: u64,
+        /// What the answer must have seen.
+        freshness: Freshness,
         /// Table and key.
         keys: Vec<(u32, Vec<u8>)>,
     },
@@ -97,16 +105,19 @@ pub enum Request {
         /// Its number.
         table: u32,
     },
-    /// Asks for [`Response::Tables`], as of one moment after the request was sent.
+    /// Asks for [`Response::Tables`], as of one moment.
     Tables {
         /// Number of the request.
         request: u64,
+        /// What the answer must have seen.
+        freshness: Freshness,
     },
-    /// Reads the rows of a range, all at one moment after the request was sent. Answered by
-    /// [`Response::Scanned`].
+    /// Reads the rows of a range, all at one moment. Answered by [`Response::Scanned`].
     Scan {
         /// Number of the request.
         request: u64,
+        /// What the answer must have seen.
+        freshness: Freshness,
         /// The range.
         range: ScanRange,
     },
@@ -122,6 +133,42 @@ pub enum Request {
         /// The offset.
         offset: u64,
     },
+    /// Takes a session over from the process that held it, which may have died. From then on, its
+    /// groups are not accepted any more; those that were accepted before are finished first.
+    /// Answered by [`Response::SessionResumed`].
+    ResumeSession {
+        /// The session.
+        session: SessionId,
+        /// The nonce under which it was opened.
+        nonce: u128,
+        /// Chosen by the client at random: the same request again resumes once.
+        attempt: u128,
+    },
+    /// Asks for the outcomes of a group that its holder has submitted, or an earlier one. Answered
+    /// by [`Response::GroupOutcomes`].
+    Outcomes {
+        /// Number of the request.
+        request: u64,
+        /// The session.
+        session: SessionId,
+        /// As in [`Request::Submit`].
+        fence: u64,
+        /// The group's number.
+        group: u64,
+    },
+}
+
+/// What the answer to a read must have seen, and so which node may give it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Freshness {
+    /// Everything that was acknowledged before the request was sent. Only the leader answers; others
+    /// say [`Response::NotLeader`].
+    #[default]
+    Leader,
+    /// The same. Any node answers: it asks the leader how far it has to have applied the log.
+    Strong,
+    /// The log through this entry at least. Any node answers, once it has applied it; for 0 at once.
+    AtLeast(u64),
 }
 
 /// A range of a table's rows, in the order of their keys.
@@ -184,6 +231,8 @@ pub enum Response {
         group: u64,
         /// One outcome for each command.
         outcomes: Vec<Outcome>,
+        /// LSN of an entry by which all of them are in the log.
+        lsn: u64,
     },
     /// The answer to [`Request::Read`].
     Rows {
@@ -200,6 +249,8 @@ pub enum Response {
         name: String,
         /// Its number.
         table: u32,
+        /// LSN of a state that has the table.
+        lsn: u64,
     },
     /// This node does not lead. Nothing of the request was or will be executed.
     NotLeader {
@@ -276,6 +327,8 @@ pub enum Response {
         /// Whether there was such a table. If not, it may have been dropped by this request, sent
         /// before.
         existed: bool,
+        /// LSN of a state without the table.
+        lsn: u64,
     },
     /// The answer to [`Request::Tables`].
     Tables {
@@ -308,6 +361,41 @@ pub enum Response {
         file_bytes: u64,
         /// The part.
         bytes: Vec<u8>,
+    },
+    /// The answer to [`Request::ResumeSession`].
+    SessionResumed {
+        /// The session.
+        session: SessionId,
+        /// The entry that resumed it, for its next requests.
+        fence: u64,
+        /// The first number for groups of this holder: no earlier holder has used it or a later one.
+        first_group: u64,
+        /// The groups through this one are acknowledged and forgotten.
+        acknowledged_through: u64,
+        /// The groups of earlier holders with outcomes that are kept.
+        groups: Vec<u64>,
+    },
+    /// The session was resumed by another process since: the request was not executed.
+    SessionTaken {
+        /// The session.
+        session: SessionId,
+    },
+    /// The answer to [`Request::Outcomes`].
+    GroupOutcomes {
+        /// Number of the request.
+        request: u64,
+        /// `None`: they were acknowledged, and are forgotten. Empty: no command of the group is in
+        /// the log. Otherwise one for each command, and `None` for those that are not in the log.
+        outcomes: Option<Vec<Option<Outcome>>>,
+    },
+    /// The answer to a read that was to see more than this node has applied in time.
+    Behind {
+        /// Number of the request.
+        request: u64,
+        /// The last entry that the node has applied.
+        applied: u64,
+        /// The entry that it was to have applied.
+        wanted: u64,
     },
 }
 

@@ -10,6 +10,9 @@
 //! that is sent again under its number is not executed again: each of its commands has one outcome
 //! for ever.
 //!
+//! A session is held by one process at a time. A [`Request::ResumeSession`] hands it to another one:
+//! its entry is the session's new *fence*, and requests with an earlier fence are refused.
+//!
 //! Paper: raft-pwal §2.2
 
 mod command;
@@ -24,7 +27,7 @@ pub use frame::{
     encoded, encoded_request, is_tls,
 };
 pub use message::{
-    DisconnectReason, HELLO_BYTES_MAX, MAGIC, MESSAGE_BYTES_MAX, MemberStatus, NodeStatus,
-    PROTOCOL_VERSION, REQUEST_BYTES_MAX, Request, Response, Role, ScanRange, Scanned, SessionId,
-    SessionLimit, TableEntry,
+    DisconnectReason, Freshness, HELLO_BYTES_MAX, MAGIC, MESSAGE_BYTES_MAX, MemberStatus,
+    NodeStatus, PROTOCOL_VERSION, REQUEST_BYTES_MAX, Request, Response, Role, ScanRange, Scanned,
+    SessionId, SessionLimit, TableEntry,
 };

@@ -14,7 +14,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use namiki::TableId;
 use namiki::replica::ReplicaError;
-use namiki_client::protocol::{Response, ScanRange, TableEntry};
+use namiki_client::protocol::{Response, ScanRange, SessionId, TableEntry};
 use namiki_platform::Stamp;
 
 use crate::control::Control;
@@ -27,11 +27,11 @@ use crate::image::rows::{ImageHead, put_rows};
 use crate::membership::{Membership, MembershipChange};
 use crate::metrics::Count;
 use crate::network::ConnectionId;
-use crate::office::{ReadRequest, Wanted};
 use crate::payload::Payload;
 use crate::raft::RaftEvent;
+use crate::read_queue::{ReadRequest, Wanted};
 use crate::scans::READ_BYTES_MAX;
-use crate::session::SessionTable;
+use crate::session::{KnownGroup, ResumeRefusal, Resumed, SessionTable};
 use crate::shared::Shared;
 use crate::status::status;
 use crate::storage::{LogPosition, ReadAhead, Snapshot};
@@ -100,8 +100,15 @@ impl Applier {
                 }
             }
             ApplierEvent::Deposed => self.leave_office(),
+            ApplierEvent::ReadReady(id, index) if id.is_of_node() => {
+                let next = self.shared.node_reads.lock().confirmed(id, index);
+                if let Some(next) = next {
+                    self.shared.raft.put(RaftEvent::ReadIndex(next));
+                }
+            }
+            ApplierEvent::NodeReads => {}
             ApplierEvent::ReadReady(id, index) => {
-                let (requests, next) = self.shared.office.lock().confirmed(id);
+                let (requests, next) = self.shared.office.lock().reads.confirmed(id);
                 if let Some(next) = next {
                     self.shared.raft.put(RaftEvent::ReadIndex(next));
                 }
@@ -124,8 +131,7 @@ impl Applier {
             }
             ApplierEvent::OpenImageView => self.open_image_view()?,
         }
-        self.answer_reads();
-        Ok(())
+        self.answer_reads()
     }
 
     /// Opens the view of an image, with the rows of the cluster's own.
@@ -280,7 +286,7 @@ impl Applier {
             }
         }
         for members in &sealed.members {
-            self.shared.complete(members);
+            self.shared.complete(members, index);
         }
         let groups = &self.shared.metrics.groups;
         let committed = self.committed_at;
@@ -333,6 +339,22 @@ impl Applier {
                     },
                 }
             }
+            Control::ResumeSession {
+                session,
+                nonce,
+                attempt,
+            } => {
+                let resumed =
+                    (self.shared.sessions.lock()).resume(index, *session, *nonce, *attempt);
+                return self.answer_resumed(&control, *session, resumed);
+            }
+            Control::CloseHeldSession { session, fence } => {
+                let session = *session;
+                match self.shared.sessions.lock().close_held(session, *fence) {
+                    true => Response::SessionClosed { session },
+                    false => Response::SessionTaken { session },
+                }
+            }
             Control::CloseSession { session } => {
                 self.shared.sessions.lock().close(*session);
                 Response::SessionClosed { session: *session }
@@ -350,6 +372,7 @@ impl Applier {
                     Ok(table) => Response::Table {
                         name: name.clone(),
                         table: table.0,
+                        lsn: index,
                     },
                     // Every node refuses it.
                     Err(error @ ReplicaError::TableName { .. }) => Response::Refused {
@@ -368,6 +391,7 @@ impl Applier {
                 Response::TableDropped {
                     table: *table,
                     existed,
+                    lsn: index,
                 }
             }
         };
@@ -378,21 +402,95 @@ impl Applier {
         Ok(())
     }
 
-    fn answer_reads(&mut self) {
+    /// Clients have resumed a session. No group with an earlier fence is accepted from now on: those
+    /// in flight are waited for.
+    fn answer_resumed(
+        &self,
+        control: &Control,
+        session: SessionId,
+        resumed: Result<Resumed, ResumeRefusal>,
+    ) -> Result<(), NodeFailure> {
+        let mut office = self.shared.office.lock();
+        let waiting = office.take_waiting(control);
+        if let Ok(resumed) = resumed
+            && !office.resume(session, &waiting, resumed)
+        {
+            return Ok(());
+        }
+        drop(office);
+        for connection in waiting {
+            let answer = match resumed {
+                Ok(resumed) => {
+                    self.shared.answer_resumed(connection, session, resumed);
+                    continue;
+                }
+                Err(ResumeRefusal::NoSuchSession) => Response::NoSuchSession { session },
+                Err(ResumeRefusal::NumbersUsedUp) => Response::Refused {
+                    request: 0,
+                    reason: "the session has no numbers for more groups: open another one"
+                        .to_owned(),
+                },
+            };
+            self.shared.network.reply(connection, answer);
+        }
+        Ok(())
+    }
+
+    fn answer_reads(&mut self) -> Result<(), NodeFailure> {
         while let Some((index, _)) = self.reads.front()
             && *index <= self.applied
             && let Some((_, requests)) = self.reads.pop_front()
         {
-            for read in requests {
-                let answer = match read.wanted {
-                    Wanted::Keys(keys) => Some(self.read(read.request, &keys)),
-                    Wanted::Tables => Some(self.tables(read.request)),
-                    Wanted::Scan(range) => self.scan(read.connection, read.request, range),
-                };
-                if let Some(answer) = answer {
-                    self.shared.network.reply(read.connection, answer);
-                }
-            }
+            requests.into_iter().for_each(|read| self.answer(read));
+        }
+        let (requests, has_more) = self.shared.node_reads.lock().take_ready(self.applied);
+        if !requests.is_empty() {
+            // A key is absent until its table is in memory.
+            self.load()?;
+        }
+        requests.into_iter().for_each(|read| self.answer(read));
+        if has_more {
+            // Entries may come in between.
+            self.shared.applier.put(ApplierEvent::NodeReads);
+        }
+        Ok(())
+    }
+
+    fn answer(&self, read: ReadRequest) {
+        let request = read.request;
+        let answer = match read.wanted {
+            Wanted::Keys(keys) => Some(self.read(request, &keys)),
+            Wanted::Tables => Some(self.tables(request)),
+            Wanted::Scan(range) => self.scan(read.connection, request, range),
+            Wanted::Outcomes {
+                session,
+                fence,
+                group,
+            } => Some(self.outcomes(request, session, fence, group)),
+        };
+        if let Some(answer) = answer {
+            self.shared.network.reply(read.connection, answer);
+        }
+    }
+
+    /// The outcomes of a group for the holder of its session. With the current fence, no other holder
+    /// has groups in flight.
+    fn outcomes(&self, request: u64, session: SessionId, fence: u64, group: u64) -> Response {
+        let office = self.shared.office.lock();
+        if office.groups.contains_key(&(session, group)) {
+            return Response::Busy { request };
+        }
+        let sessions = self.shared.sessions.lock();
+        match sessions.fence(session) {
+            None => Response::NoSuchSession { session },
+            Some(current) if current != fence => Response::SessionTaken { session },
+            Some(_) => Response::GroupOutcomes {
+                request,
+                outcomes: match sessions.group(session, group) {
+                    Some(KnownGroup::Outcomes(known)) => Some(known),
+                    _ => None,
+                },
+            },
         }
     }
 

@@ -90,7 +90,17 @@ mod tests {
         };
         let (session, connection) = (SessionId(session), ConnectionId(1));
         let commands = vec![command; commands];
-        let group = GroupInFlight::new(session, number, 0, 1, commands, 0, Vec::new(), connection);
+        let group = GroupInFlight::new(
+            session,
+            number,
+            0,
+            1,
+            commands,
+            0,
+            Vec::new(),
+            0,
+            connection,
+        );
         Arc::new(group)
     }
 

@@ -8,21 +8,23 @@
 use std::sync::Arc;
 
 use namiki::replica::check_table_name;
-use namiki_client::protocol::{Command, NodeStatus, Request, Response, SessionId};
+use namiki_client::protocol::{Command, Freshness, NodeStatus, Request, Response, SessionId};
 use namiki_platform::hash::hash_of;
+use parking_lot::MutexGuard;
 
 use crate::command_size::{command_bytes, memory_of_commands, memory_of_keys};
 use crate::control::{Control, SessionLimits};
 use crate::entry::EntryBody;
 use crate::events::{ApplierEvent, Scan, WorkerEvent};
 use crate::fault_injection::Fault;
-use crate::group_in_flight::{GroupInFlight, WAITING_MAX};
+use crate::group_in_flight::{Answer, GroupInFlight, WAITING_MAX};
 use crate::image::checkpointer::ImageEvent;
 use crate::metrics::{Count, LOG_FULL};
 use crate::network::{ClientName, ConnectionId, NodeId};
-use crate::office::{InFlight, ReadRequest, WaitingReads, Wanted};
+use crate::office::{InFlight, Office};
 use crate::raft::{RAFT_BYTES_MAX, RAFT_MESSAGE_BYTES, RaftEvent};
-use crate::session::KnownGroup;
+use crate::read_queue::{ReadRequest, WaitingReads, Wanted};
+use crate::session::{KnownGroup, SessionTable};
 use crate::shared::Shared;
 use crate::status::status;
 
@@ -78,6 +80,14 @@ impl Default for RequestLimits {
     }
 }
 
+/// The numbers of a client's group.
+struct GroupNumbers {
+    session: SessionId,
+    fence: u64,
+    group: u64,
+    acknowledged_through: u64,
+}
+
 /// Accepts requests.
 pub(crate) struct Producer {
     shared: Arc<Shared>,
@@ -95,37 +105,53 @@ impl Producer {
             Request::Hello { .. } => refused(0, "the connection has been opened already"),
             Request::Submit {
                 session,
+                fence,
                 group,
                 acknowledged_through,
                 commands,
-            } => self.submit(from, session, group, acknowledged_through, commands),
-            Request::Read { request, keys } => {
-                let bytes = memory_of_keys(&keys);
-                self.read(ReadRequest {
-                    connection: from,
-                    request,
-                    wanted: Wanted::Keys(keys),
-                    bytes,
-                })
+            } => {
+                let numbers = GroupNumbers {
+                    session,
+                    fence,
+                    group,
+                    acknowledged_through,
+                };
+                self.submit(from, numbers, commands)
             }
-            Request::Tables { request } => self.read(ReadRequest {
-                connection: from,
+            Request::Read {
                 request,
-                wanted: Wanted::Tables,
-                bytes: 0,
-            }),
-            Request::Scan { request, range } => {
-                let until = range.until.as_ref().map_or(0, Vec::len);
-                self.read(ReadRequest {
-                    connection: from,
-                    request,
-                    bytes: range.from.len() + until,
-                    wanted: Wanted::Scan(range),
-                })
+                freshness,
+                keys,
+            } => self.read(from, request, freshness, Wanted::Keys(keys)),
+            Request::Tables { request, freshness } => {
+                self.read(from, request, freshness, Wanted::Tables)
             }
+            Request::Scan {
+                request,
+                freshness,
+                range,
+            } => self.read(from, request, freshness, Wanted::Scan(range)),
+            Request::Outcomes {
+                request,
+                session,
+                fence,
+                group,
+            } => {
+                let wanted = Wanted::Outcomes {
+                    session,
+                    fence,
+                    group,
+                };
+                self.read(from, request, Freshness::Leader, wanted)
+            }
+            Request::ResumeSession {
+                session,
+                nonce,
+                attempt,
+            } => self.resume_session(from, session, nonce, attempt),
             Request::DropTable { table } => self.control(from, Control::DropTable { table }),
             Request::OpenSession { nonce } => self.open_session(from, client, nonce),
-            Request::CloseSession { session } => self.close_session(from, session),
+            Request::CloseSession { session, fence } => self.close_session(from, session, fence),
             Request::CreateTable {
                 name,
                 eight_byte_keys,
@@ -174,11 +200,15 @@ impl Producer {
     fn submit(
         &self,
         from: ConnectionId,
-        session: SessionId,
-        number: u64,
-        acknowledged_through: u64,
+        numbers: GroupNumbers,
         commands: Vec<Command>,
     ) -> Option<Response> {
+        let GroupNumbers {
+            session,
+            fence,
+            group: number,
+            acknowledged_through,
+        } = numbers;
         // Everything that takes long for a long group is done without the lock.
         if let Some(reason) = self.why_not(number, acknowledged_through, &commands) {
             return match self.shared.office.lock().term {
@@ -199,6 +229,10 @@ impl Producer {
         let Some(term) = office.term else {
             return self.not_leader(number);
         };
+        let sessions = self.shared.sessions.lock();
+        if let Some(answer) = self.check_fence(&sessions, session, fence, number) {
+            return Some(answer);
+        }
         if let Some(group) = office.groups.get(&(session, number)) {
             // A repeated request joins the one in flight.
             if group.commands.len() != count {
@@ -207,13 +241,13 @@ impl Producer {
                     "the group was sent before with another number of commands",
                 );
             }
-            return group.join(from).map(|outcomes| Response::Results {
+            return group.join(from).map(|(outcomes, lsn)| Response::Results {
                 session,
                 group: number,
                 outcomes,
+                lsn,
             });
         }
-        let sessions = self.shared.sessions.lock();
         // The applier records outcomes before it removes a group from those in flight, so none is
         // missed here.
         let known = match sessions.group(session, number) {
@@ -239,6 +273,8 @@ impl Producer {
                 "the results of too many groups are kept: acknowledge those that arrived",
             );
         }
+        // The outcomes are in this entry, or in earlier ones.
+        let known_lsn = sessions.used(session);
         drop(sessions);
         if !known.is_empty() && known.len() != count {
             return refused(
@@ -263,15 +299,17 @@ impl Producer {
             commands,
             size.bytes,
             known,
+            known_lsn,
             from,
         );
         let missing = group.missing();
         if missing.is_empty() {
-            let (_, outcomes) = group.complete(&[])?;
+            let Answer { outcomes, lsn, .. } = group.complete(&[], known_lsn)?;
             return Some(Response::Results {
                 session,
                 group: number,
                 outcomes,
+                lsn,
             });
         }
         let group = Arc::new(group);
@@ -326,29 +364,119 @@ impl Producer {
             .then_some("a command is too long: its limit is 1 MiB with all rows")
     }
 
-    fn read(&self, request: ReadRequest) -> Option<Response> {
-        let mut office = self.shared.office.lock();
-        if office.term.is_none() {
-            return self.not_leader(request.request);
+    /// The answer to a request for a session that its holder does not hold any more, or that does not
+    /// exist.
+    fn check_fence(
+        &self,
+        sessions: &SessionTable,
+        session: SessionId,
+        fence: u64,
+        request: u64,
+    ) -> Option<Response> {
+        match sessions.fence(session) {
+            None => Some(Response::NoSuchSession { session }),
+            // It was resumed by an entry that this leader does not have: it was deposed.
+            Some(current) if current < fence => self.not_leader(request),
+            Some(current) if current > fence && !self.shared.planted.has(Fault::IgnoreFences) => {
+                Some(Response::SessionTaken { session })
+            }
+            Some(_) => None,
         }
-        if request.wanted.keys() > self.limits.read_keys {
-            return refused(
-                request.request,
-                "the request reads too many keys: send several",
-            );
+    }
+
+    fn read(
+        &self,
+        connection: ConnectionId,
+        request: u64,
+        freshness: Freshness,
+        wanted: Wanted,
+    ) -> Option<Response> {
+        let bytes = match &wanted {
+            Wanted::Keys(keys) => memory_of_keys(keys),
+            Wanted::Scan(range) => range.from.len() + range.until.as_ref().map_or(0, Vec::len),
+            Wanted::Tables | Wanted::Outcomes { .. } => 0,
+        };
+        let read = ReadRequest {
+            connection,
+            request,
+            wanted,
+            bytes,
+            until: 0,
+        };
+        let office = self.shared.office.lock();
+        match freshness {
+            Freshness::Leader if office.term.is_none() => return self.not_leader(request),
+            _ if read.wanted.keys() > self.limits.read_keys => {
+                let reason = "the request reads too many keys: send several";
+                return refused(request, reason);
+            }
+            Freshness::Leader => self.read_as_leader(office, read),
+            Freshness::Strong if office.term.is_some() => self.read_as_leader(office, read),
+            Freshness::Strong => {
+                drop(office);
+                self.read_strongly(read)
+            }
+            Freshness::AtLeast(lsn) => {
+                drop(office);
+                let is_ignored = self.shared.planted.has(Fault::SessionReadsIgnoreSeen);
+                self.read_at_least(read, if is_ignored { 0 } else { lsn })
+            }
         }
-        let max = WaitingReads {
+    }
+
+    fn read_limits(&self) -> WaitingReads {
+        WaitingReads {
             requests: self.limits.reads,
             keys: self.limits.waiting_keys,
             bytes: self.limits.waiting_key_bytes,
-        };
-        if !office.has_room_for_read(&request, max) {
+        }
+    }
+
+    /// A strong read on a node that does not lead: the leader is asked for its commit index.
+    fn read_strongly(&self, read: ReadRequest) -> Option<Response> {
+        if self.shared.planted.has(Fault::FollowerReadsWithoutIndex) {
+            return self.read_at_least(read, 0);
+        }
+        let confirm = (self.shared.node_reads.lock()).strong(read, self.read_limits());
+        self.shared.metrics.increment(Count::Reads);
+        match confirm {
+            Ok(Some(id)) => {
+                self.shared.raft.put(RaftEvent::ReadIndex(id));
+                None
+            }
+            Ok(None) => None,
+            Err(busy) => Some(busy),
+        }
+    }
+
+    /// A read of the state after this entry, or a later one.
+    fn read_at_least(&self, read: ReadRequest, lsn: u64) -> Option<Response> {
+        let (applied, limits) = (self.shared.applied(), self.read_limits());
+        let is_ready = (self.shared.node_reads.lock()).at_least(read, lsn, applied, limits);
+        match is_ready {
+            Ok(is_ready) => {
+                self.shared.metrics.increment(Count::Reads);
+                if is_ready {
+                    self.shared.applier.put(ApplierEvent::NodeReads);
+                }
+                None
+            }
+            Err(busy) => Some(busy),
+        }
+    }
+
+    fn read_as_leader(
+        &self,
+        mut office: MutexGuard<'_, Office>,
+        request: ReadRequest,
+    ) -> Option<Response> {
+        if !office.reads.has_room(&request, self.read_limits()) {
             return Some(Response::Busy {
                 request: request.request,
             });
         }
         self.shared.metrics.increment(Count::Reads);
-        if let Some(id) = office.read(request) {
+        if let Some(id) = office.reads.add(request) {
             if self.shared.planted.has(Fault::ReadWithoutConfirmation) {
                 self.shared.applier.put(ApplierEvent::ReadReady(id, 0));
                 return None;
@@ -387,15 +515,44 @@ impl Producer {
         self.control(from, control)
     }
 
-    fn close_session(&self, from: ConnectionId, session: SessionId) -> Option<Response> {
+    fn close_session(
+        &self,
+        from: ConnectionId,
+        session: SessionId,
+        fence: u64,
+    ) -> Option<Response> {
         if self.shared.office.lock().term.is_none() {
             return self.not_leader(0);
         }
-        // Numbers are never used again: a session that does not exist needs no entry.
-        if !self.shared.sessions.lock().has(session) {
-            return Some(Response::SessionClosed { session });
+        let answer = self.check_fence(&self.shared.sessions.lock(), session, fence, 0);
+        match answer {
+            // Numbers are never used again: a session that does not exist needs no entry.
+            Some(Response::NoSuchSession { .. }) => Some(Response::SessionClosed { session }),
+            Some(answer) => Some(answer),
+            None => self.control(from, Control::CloseHeldSession { session, fence }),
         }
-        self.control(from, Control::CloseSession { session })
+    }
+
+    fn resume_session(
+        &self,
+        from: ConnectionId,
+        session: SessionId,
+        nonce: u128,
+        attempt: u128,
+    ) -> Option<Response> {
+        if self.shared.office.lock().term.is_none() {
+            return self.not_leader(0);
+        }
+        // Without an entry, so that requests for sessions that do not exist do not fill the log.
+        if !self.shared.sessions.lock().is_opened_by(session, nonce) {
+            return Some(Response::NoSuchSession { session });
+        }
+        let control = Control::ResumeSession {
+            session,
+            nonce,
+            attempt,
+        };
+        self.control(from, control)
     }
 
     fn control(&self, from: ConnectionId, control: Control) -> Option<Response> {
@@ -459,7 +616,8 @@ impl Producer {
     /// A client is gone: nothing more is sent to it, and its reads are not executed. Its commands
     /// continue: its next connection may ask for them.
     pub(crate) fn client_gone(&self, connection: ConnectionId) {
-        self.shared.office.lock().forget_reads(connection);
+        self.shared.office.lock().reads.forget(connection);
+        self.shared.node_reads.lock().forget(connection);
     }
 
     fn status(&self) -> NodeStatus {

@@ -387,7 +387,7 @@ impl Worker {
         let reference = PayloadRef::of(name, &payload);
         if self.shared.planted.has(Fault::AnswerBeforeQuorum) {
             for members in open.members.drain(..) {
-                self.shared.complete(&members);
+                self.shared.complete(&members, 0);
             }
         }
         let sealed = SealedGroup {

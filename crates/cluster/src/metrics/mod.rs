@@ -151,16 +151,20 @@ pub(crate) enum RefusalReason {
     NotLeader,
     Busy,
     NoSession,
+    SessionTaken,
+    Behind,
     LogFull,
     Invalid,
     OutcomeUnknown,
 }
 
 /// Values of the label `reason`, in the order of [`RefusalReason`].
-pub(crate) const REFUSALS: [(RefusalReason, &str); 6] = [
+pub(crate) const REFUSALS: [(RefusalReason, &str); 8] = [
     (RefusalReason::NotLeader, "not_leader"),
     (RefusalReason::Busy, "busy"),
     (RefusalReason::NoSession, "no_session"),
+    (RefusalReason::SessionTaken, "session_taken"),
+    (RefusalReason::Behind, "behind"),
     (RefusalReason::LogFull, "log_full"),
     (RefusalReason::Invalid, "invalid"),
     (RefusalReason::OutcomeUnknown, "outcome_unknown"),
@@ -173,6 +177,8 @@ impl RefusalReason {
             Response::NotLeader { .. } => Self::NotLeader,
             Response::Busy { .. } => Self::Busy,
             Response::NoSuchSession { .. } => Self::NoSession,
+            Response::SessionTaken { .. } => Self::SessionTaken,
+            Response::Behind { .. } => Self::Behind,
             Response::Refused { reason, .. } if reason == LOG_FULL => Self::LogFull,
             Response::Refused { .. } => Self::Invalid,
             Response::OutcomeUnknown { .. } => Self::OutcomeUnknown,

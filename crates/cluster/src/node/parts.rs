@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use namiki_client::protocol::{Request, Response, Role};
@@ -25,6 +25,7 @@ use crate::mailbox::Mailbox;
 use crate::membership::Membership;
 use crate::metrics::{Count, Metrics};
 use crate::network::{ClientName, ConnectionId, Inbox, Network, NodeId, PeerMessage};
+use crate::node_reads::NodeReads;
 use crate::office::Office;
 use crate::pacing::Pacing;
 use crate::payload_cache::PayloadCache;
@@ -40,6 +41,8 @@ use crate::uncommitted_groups::TaskStore;
 
 /// Largest number of requested payloads that wait to be read.
 const FETCHES_MAX: usize = 64 * FETCH_MAX;
+/// Time after which a node gives up a read that waits for a leader, or for entries.
+const READ_WAIT: Duration = Duration::from_secs(1);
 
 /// Largest memory of messages about images that wait.
 const COPIES_BYTES_MAX: usize = 16 << 20;
@@ -112,6 +115,7 @@ impl Parts {
             room: RoomByImages::default(),
             scans: Mailbox::default(),
             scan_slots: ScanSlots::default(),
+            node_reads: Mutex::new(NodeReads::new(wait_ticks(options), restored.commit)),
             view: Mutex::new(RaftView {
                 role: Role::Follower,
                 term: restored.term,
@@ -165,7 +169,14 @@ pub(crate) fn run_raft(
     raft: &mut RaftDriver,
     events: impl IntoIterator<Item = RaftEvent>,
 ) {
+    let mut has_ticked = false;
+    let events = events
+        .into_iter()
+        .inspect(|event| has_ticked |= matches!(event, RaftEvent::Tick));
     raft.handle(events);
+    if has_ticked {
+        tick_reads(shared);
+    }
     for effect in raft.take_effects() {
         match effect {
             RaftEffect::Send(to, message) => {
@@ -246,6 +257,26 @@ fn note_started_without(shared: &Shared, nodes: &[NodeId]) {
         may be lost; start the nodes that are down, and it asks them again",
         names.join(", ")
     );
+}
+
+/// Number of ticks that a read waits for.
+fn wait_ticks(options: &NodeOptions) -> u64 {
+    (READ_WAIT.as_nanos() / options.tick().as_nanos()) as u64
+}
+
+/// Time passes for the reads that this node answers in any role.
+fn tick_reads(shared: &Shared) {
+    let after = shared.node_reads.lock().tick(shared.applied());
+    for (connection, answer) in after.answers {
+        shared.metrics.note_answer(&answer);
+        shared.network.reply(connection, answer);
+    }
+    if let Some(id) = after.confirm {
+        shared.raft.put(RaftEvent::ReadIndex(id));
+    }
+    if after.is_ready {
+        shared.applier.put(ApplierEvent::NodeReads);
+    }
 }
 
 /// Writes the queued records of stream 0.

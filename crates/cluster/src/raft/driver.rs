@@ -13,7 +13,7 @@ use slog::{Discard, Logger, o};
 
 use super::entry_codec::{encode_body, from_raft};
 use super::entry_log::EntryLog;
-use super::events_and_effects::{RaftEffect, RaftEvent, RaftView, ReadId};
+use super::events_and_effects::{RaftEffect, RaftEvent, RaftView};
 use super::held_appends::HeldAppends;
 use super::members::{Members, change_of};
 use super::message_codec::decode;
@@ -116,7 +116,7 @@ pub(crate) struct RaftDriver {
     pub(super) recorded_commit: u64,
     recorded_persisted: u64,
     /// The term in which it leads, according to its effects.
-    leads: Option<u64>,
+    pub(super) leads: Option<u64>,
     pub(super) election_ticks: usize,
     drawn_for: (u64, StateRole),
     timeout_ticks: usize,
@@ -142,6 +142,8 @@ pub(crate) struct RaftDriver {
     /// With an injected fault: the last entry that was handed out.
     given_out: u64,
     ticks: u64,
+    /// Differs between the starts of the node.
+    pub(super) start: u64,
     /// Nodes that need truncated entries, as long as this one leads.
     pub(super) told_behind: HashMap<NodeId, Behind>,
     /// The leader's log contradicts a committed entry of this one: the node does nothing more.
@@ -266,6 +268,7 @@ impl RaftDriver {
             told_behind: HashMap::new(),
             is_contradicted: false,
             ticks: 0,
+            start: options.start,
         };
         driver.draw_timeout();
         driver.announce_members();
@@ -303,11 +306,7 @@ impl RaftDriver {
             }
             RaftEvent::BatchDurable(batch) => self.persistence.batch_is_durable(batch),
             RaftEvent::Propose(body) => self.propose(body),
-            RaftEvent::ReadIndex(id) => {
-                if self.leads == Some(self.raft.raft.term) {
-                    self.raft.read_index(id.0.to_le_bytes().to_vec());
-                }
-            }
+            RaftEvent::ReadIndex(id) => self.read_index(id),
             RaftEvent::Unreachable(node) => self.raft.report_unreachable(node.to_raft()),
             RaftEvent::HandOver => self.hand_over(),
             RaftEvent::Truncated(index) => self.truncate(index),
@@ -501,6 +500,8 @@ impl RaftDriver {
             // If it were elected during its replay, all clients would wait. The leader continues if
             // no new one appears.
             MessageType::MsgTimeoutNow if self.is_behind() || self.inquiry.floor().is_some() => {}
+            // raft-rs would forward it in the other node's name. That one asks again.
+            MessageType::MsgReadIndex if self.raft.raft.state != StateRole::Leader => {}
             _ => self.step(message),
         }
     }
@@ -610,12 +611,7 @@ impl RaftDriver {
             self.send(messages);
         }
         self.note_leadership();
-        for read in ready.take_read_states() {
-            if let Ok(id) = read.request_ctx[..].try_into() {
-                let id = ReadId(u64::from_le_bytes(id));
-                self.effects.push(RaftEffect::ReadReady(id, read.index));
-            }
-        }
+        self.note_confirmed_reads(ready.take_read_states());
 
         let mut records = Vec::new();
         let mut payloads = HashSet::new();
@@ -653,11 +649,14 @@ impl RaftDriver {
         if self.planted.has(Fault::PromiseBeforeDurable) {
             self.send(std::mem::take(&mut waiting));
         }
-        // The answer to a heartbeat promises the term, not the log: it never waits for entries.
+        // The answer to a heartbeat promises the term, not the log, and a read promises nothing:
+        // neither waits for entries.
         if self.persistence.is_durable(self.vote_batch) {
-            let is_heartbeat =
-                |it: &Message| it.get_msg_type() == MessageType::MsgHeartbeatResponse;
-            let (now, later) = waiting.into_iter().partition(is_heartbeat);
+            let is_early = |it: &Message| {
+                let kind = it.get_msg_type();
+                kind == MessageType::MsgHeartbeatResponse || kind == MessageType::MsgReadIndex
+            };
+            let (now, later) = waiting.into_iter().partition(is_early);
             self.send(now);
             waiting = later;
         }

@@ -15,6 +15,15 @@ use crate::storage::RaftRecord;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ReadId(pub(crate) u64);
 
+impl ReadId {
+    /// Ids above this one are of reads that a node answers in any role; others are the leader's.
+    pub(crate) const FIRST_OF_NODE: Self = Self(1 << 63);
+
+    pub(crate) fn is_of_node(self) -> bool {
+        self > Self::FIRST_OF_NODE
+    }
+}
+
 /// Byte limit of the messages and requests that wait to be handled.
 pub(crate) const RAFT_BYTES_MAX: usize = 64 << 20;
 /// Size of a short one when it waits.
@@ -39,7 +48,8 @@ pub(crate) enum RaftEvent {
     BatchDurable(u64),
     /// Propose this as an entry.
     Propose(EntryBody),
-    /// A caller wants a linearizable read.
+    /// A caller wants a linearizable read. It may have no effect: a caller that is not the leader
+    /// repeats it.
     ReadIndex(ReadId),
     /// A node cannot be reached.
     Unreachable(NodeId),

@@ -5,7 +5,7 @@
 //! without: entries without gaps, terms that do not fall, kinds that a peer may send.
 
 use bytes::Bytes;
-use raft::eraftpb::{Message, MessageType};
+use raft::eraftpb::{Entry, Message, MessageType};
 use serde::{Deserialize, Serialize};
 
 use super::entry_codec::{body_bytes, decode_body, raft_entry};
@@ -32,6 +32,9 @@ pub(crate) enum MessageError {
     /// Its entries are not consecutive.
     #[error("entries after {after} have gaps, falling terms, or no meaning")]
     Entries { after: u64 },
+    /// A read, or the answer to one, has another context or a term.
+    #[error("a read has a context of {length} bytes in term {term}")]
+    Read { length: usize, term: u64 },
 }
 
 /// The starts between which a message goes.
@@ -58,6 +61,7 @@ struct Wire<'a> {
     reject: bool,
     reject_hint: u64,
     priority: i64,
+    /// Of a read: the data of its entry, which has no index.
     #[serde(borrow)]
     context: &'a [u8],
     #[serde(borrow)]
@@ -75,11 +79,17 @@ struct WireEntry<'a> {
 /// # Panics
 /// If its entries are not consecutive: the bytes do not contain their indexes.
 pub(super) fn encode(starts: Starts, message: &Message) -> Bytes {
-    for (at, entry) in message.entries.iter().enumerate() {
+    let (mut context, mut entries) = (&message.context, &*message.entries);
+    if is_read(message.get_msg_type())
+        && let [entry] = entries
+    {
+        (context, entries) = (&entry.data, &[]);
+    }
+    for (at, entry) in entries.iter().enumerate() {
         let distance = entry.index.wrapping_sub(message.index);
         assert_eq!(distance, 1 + at as u64, "an append without gaps");
     }
-    let entries = message.entries.iter().map(|entry| {
+    let entries = entries.iter().map(|entry| {
         let (is_membership, data) = body_bytes(entry);
         WireEntry {
             term: entry.term,
@@ -100,7 +110,7 @@ pub(super) fn encode(starts: Starts, message: &Message) -> Bytes {
         reject: message.reject,
         reject_hint: message.reject_hint,
         priority: message.priority,
-        context: &message.context,
+        context,
         entries: entries.collect(),
     };
     let mut bytes =
@@ -110,7 +120,18 @@ pub(super) fn encode(starts: Starts, message: &Message) -> Bytes {
     bytes.into()
 }
 
-/// The kinds that nodes send to each other. Snapshots are not among them yet; proposals, reads and
+/// Bytes of the context of a read (`reads.rs`).
+const READ_CONTEXT_BYTES: usize = 24;
+
+/// Whether it asks for a read, or answers that.
+fn is_read(kind: MessageType) -> bool {
+    matches!(
+        kind,
+        MessageType::MsgReadIndex | MessageType::MsgReadIndexResp
+    )
+}
+
+/// The kinds that nodes send to each other. Snapshots are not among them yet; proposals and
 /// transfers begin on the leader.
 const KINDS: &[MessageType] = &[
     MessageType::MsgAppend,
@@ -122,6 +143,8 @@ const KINDS: &[MessageType] = &[
     MessageType::MsgTimeoutNow,
     MessageType::MsgRequestPreVote,
     MessageType::MsgRequestPreVoteResponse,
+    MessageType::MsgReadIndex,
+    MessageType::MsgReadIndexResp,
 ];
 
 pub(super) fn decode(
@@ -170,7 +193,22 @@ pub(super) fn decode(
     message.reject = wire.reject;
     message.reject_hint = wire.reject_hint;
     message.priority = wire.priority;
-    message.context = Bytes::copy_from_slice(wire.context);
+    let context = Bytes::copy_from_slice(wire.context);
+    if is_read(*kind) {
+        // raft-rs takes a message without a term for one of this node.
+        let has_term = *kind == MessageType::MsgReadIndexResp;
+        if context.len() != READ_CONTEXT_BYTES || has_term != (wire.term > 0) {
+            return Err(MessageError::Read {
+                length: context.len(),
+                term: wire.term,
+            });
+        }
+        let mut entry = Entry::default();
+        entry.data = context;
+        entries.push(entry);
+    } else {
+        message.context = context;
+    }
     message.entries = entries.into();
     Ok((wire.starts, message))
 }
@@ -185,6 +223,9 @@ pub(crate) fn look_at_message(from: NodeId, to: NodeId, bytes: &[u8]) -> Result<
     let (starts, message) = decode(from, to, bytes)?;
     let again = decode(from, to, &encode(starts, &message));
     assert_eq!(again.as_ref(), Ok(&(starts, message.clone())));
+    if is_read(message.get_msg_type()) {
+        return Ok(());
+    }
     for entry in &message.entries {
         from_raft(entry).expect("a message with an entry of another kind is dropped");
     }
@@ -210,6 +251,13 @@ pub(crate) fn messages(from: NodeId, to: NodeId, payload: PayloadRef) -> Vec<Byt
             let entries = (41..).zip(&bodies);
             let entries = entries.map(|(index, body)| to_raft(index, 7, body));
             message.entries = entries.collect::<Vec<_>>().into();
+        } else if is_read(*kind) {
+            let mut entry = Entry::default();
+            entry.data = vec![7; READ_CONTEXT_BYTES].into();
+            message.entries = vec![entry].into();
+            if *kind == MessageType::MsgReadIndex {
+                message.term = 0;
+            }
         }
         encode(Starts { of: 11, to: 12 }, &message)
     };
@@ -218,7 +266,7 @@ pub(crate) fn messages(from: NodeId, to: NodeId, payload: PayloadRef) -> Vec<Byt
 
 #[cfg(test)]
 mod tests {
-    use raft::eraftpb::{Entry, EntryType};
+    use raft::eraftpb::EntryType;
 
     use super::*;
     use crate::membership::MembershipChange;
@@ -263,6 +311,39 @@ mod tests {
         assert_eq!(decoded(&message), Ok((STARTS, message.clone())));
         message.entries[0].context = change.slice(..1);
         assert_eq!(decoded(&message), Err(MessageError::Entries { after: 40 }));
+    }
+
+    #[test]
+    fn a_read_comes_back_with_its_context() {
+        let decoded = |message: &Message| {
+            let bytes = encode(STARTS, message);
+            let decoded = decode(NodeId::first(1), NodeId::first(2), &bytes);
+            decoded.map(|(_, message)| message)
+        };
+        for (kind, term) in [
+            (MessageType::MsgReadIndex, 0),
+            (MessageType::MsgReadIndexResp, 7),
+        ] {
+            let mut message = Message::default();
+            message.set_msg_type(kind);
+            (message.from, message.to, message.term) = (1, 2, term);
+            message.index = 40;
+            let mut entry = Entry::default();
+            entry.data = vec![9; READ_CONTEXT_BYTES].into();
+            message.entries = vec![entry].into();
+            assert_eq!(decoded(&message), Ok(message.clone()));
+            message.term = 7 - term;
+            let length = READ_CONTEXT_BYTES;
+            let other_term = MessageError::Read {
+                length,
+                term: 7 - term,
+            };
+            assert_eq!(decoded(&message), Err(other_term));
+            message.term = term;
+            message.entries[0].data = vec![9; 8].into();
+            let short = MessageError::Read { length: 8, term };
+            assert_eq!(decoded(&message), Err(short));
+        }
     }
 
     #[test]

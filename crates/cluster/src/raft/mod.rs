@@ -30,6 +30,7 @@ mod members_tests;
 mod message_codec;
 mod payloads_here;
 mod persistence;
+mod reads;
 mod send;
 mod start_inquiry;
 mod start_messages;

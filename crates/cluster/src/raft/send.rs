@@ -31,11 +31,13 @@ impl RaftDriver {
     /// Returns whether the message can be sent: the log tells the term of the preceding entry only
     /// while this node leads in that term.
     fn mend_batch(&self, message: &mut Message) -> bool {
-        let Some(first) = message.entries.first() else {
+        let first = message.entries.first();
+        let is_append = message.get_msg_type() == MessageType::MsgAppend;
+        let Some(first) = first.filter(|_| is_append) else {
             return true;
         };
         let before = first.index - 1;
-        if message.get_msg_type() != MessageType::MsgAppend || message.index == before {
+        if message.index == before {
             return true;
         }
         let raft = &self.raft.raft;

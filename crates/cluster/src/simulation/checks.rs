@@ -1,6 +1,6 @@
 //! Invariants that are checked at every step of a simulation.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use namiki_client::protocol::{Command, Outcome, Role, SessionId};
 
@@ -34,6 +34,11 @@ pub(super) struct Checks {
     /// The LSN of the last command that was acknowledged to a client.
     pub(super) acknowledged_lsn: u64,
     pub(super) acknowledged: usize,
+    /// Commands of which a client was told that they are not executed, and which it does not send
+    /// again.
+    given_up: HashSet<CommandId>,
+    /// Number of times that a client has asked for the fate of an earlier holder's group.
+    pub(super) fates: usize,
     pub(super) reads: usize,
 }
 
@@ -130,6 +135,11 @@ impl Checks {
             for (index, outcome) in section.outcomes() {
                 let outcome = Outcome::from_byte(outcome).ok_or("no such outcome")?;
                 let id = (session, group, index);
+                if self.given_up.contains(&id) {
+                    return Err(format!(
+                        "{id:?} is in entry {lsn}, and a client was told that it is not executed"
+                    ));
+                }
                 if let Some((before, _)) = self.commands.insert(id, (lsn, outcome)) {
                     return Err(format!("{id:?} is in entry {before} and in entry {lsn}"));
                 }
@@ -186,6 +196,7 @@ impl Checks {
                 group,
                 commands,
                 outcomes,
+                lsn: seen,
                 floor,
             } => {
                 if commands.len() != outcomes.len() {
@@ -206,9 +217,40 @@ impl Checks {
                             "{id:?} is in entry {lsn}, begun when {floor} was done"
                         ));
                     }
+                    if *lsn > seen {
+                        return Err(format!(
+                            "{id:?} is in entry {lsn}, its client was told {seen}"
+                        ));
+                    }
                     self.acknowledged_lsn = self.acknowledged_lsn.max(*lsn);
                 }
                 self.acknowledged += outcomes.len();
+            }
+            Answered::Fate {
+                session,
+                group,
+                outcomes,
+                is_given_up,
+            } => {
+                let commands = self.sent.get(&(session, group)).map_or(0, Vec::len);
+                for index in 0..commands as u32 {
+                    let id = (session, group, index);
+                    let known = self.commands.get(&id).map(|(_, outcome)| *outcome);
+                    let told = match &outcomes {
+                        // Another holder has acknowledged them, perhaps without knowing of them.
+                        None => continue,
+                        Some(told) => told.get(index as usize).copied().flatten(),
+                    };
+                    if told != known {
+                        return Err(format!(
+                            "{id:?} is {known:?}, the next holder was told {told:?}"
+                        ));
+                    }
+                    if told.is_none() && is_given_up {
+                        self.given_up.insert(id);
+                    }
+                }
+                self.fates += 1;
             }
             Answered::Rows { lsn, values, floor } => {
                 if lsn < floor {

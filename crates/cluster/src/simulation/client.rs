@@ -1,9 +1,14 @@
 //! A client of the simulation: sends groups of transfers, and reads, until it is told to stop;
 //! repeats unanswered requests.
+//!
+//! A client that dies leaves a journal of its unanswered groups. Its successor resumes the session,
+//! asks for their outcomes, and submits those that were not executed again, or gives them up: then
+//! they must never be executed. Sometimes the client was not dead, and goes on until it is told that
+//! its session was taken.
 
 use std::collections::BTreeMap;
 
-use namiki_client::protocol::{Command, Outcome, Request, Response, SessionId, Write};
+use namiki_client::protocol::{Command, Freshness, Outcome, Request, Response, SessionId, Write};
 use namiki_platform::seeded_random::Random;
 
 /// The table of accounts.
@@ -15,7 +20,8 @@ pub(super) const OPENING_BALANCE: u64 = 100;
 #[derive(Clone, Debug)]
 pub(super) struct Pending {
     pub(super) request: Request,
-    /// The LSN of the last command that any client knew to be done when this was first sent.
+    /// What the answer must have seen. In general the LSN of the last command that any client knew to
+    /// be done when this was first sent.
     pub(super) floor: u64,
     pub(super) sent_ns: u64,
 }
@@ -28,7 +34,16 @@ pub(super) enum Answered {
         group: u64,
         commands: Vec<Command>,
         outcomes: Vec<Outcome>,
+        lsn: u64,
         floor: u64,
+    },
+    /// The fate of a group of an earlier holder of the session.
+    Fate {
+        session: SessionId,
+        group: u64,
+        outcomes: Option<Vec<Option<Outcome>>>,
+        /// Those that are not executed will not be submitted again.
+        is_given_up: bool,
     },
     Rows {
         lsn: u64,
@@ -44,6 +59,25 @@ pub(super) struct SimClient {
     random: Random,
     table: Option<u32>,
     session: Option<SessionId>,
+    /// The session to be resumed.
+    resumes: Option<SessionId>,
+    nonce: u128,
+    fence: u64,
+    /// Unanswered groups of the earlier holder, with the requests for their outcomes.
+    journal: BTreeMap<u64, Vec<Command>>,
+    /// Groups are acknowledged through this one at most.
+    acknowledged_max: u64,
+    /// The highest LSN that it has seen.
+    seen: u64,
+    /// It is dead, or its session was taken.
+    is_gone: bool,
+    /// Another one resumes its session, and may submit groups again that this one has given up.
+    pub(super) has_successor: bool,
+    /// The earlier holder had not resumed the session yet: if it does so later, it may submit the same
+    /// groups again.
+    shares_journal: bool,
+    /// Its first group.
+    first_group: u64,
     next_group: u64,
     next_read: u64,
     answered_through: u64,
@@ -63,6 +97,7 @@ pub(super) struct SimClient {
 const SETUP: u8 = 0;
 const GROUP: u8 = 1;
 const READ: u8 = 2;
+const FATE: u8 = 3;
 
 impl SimClient {
     pub(super) fn new(number: u64, accounts: u64, nodes: usize, random: Random) -> Self {
@@ -72,6 +107,16 @@ impl SimClient {
             random,
             table: None,
             session: None,
+            resumes: None,
+            nonce: u128::from(number) + 1,
+            fence: 0,
+            journal: BTreeMap::new(),
+            acknowledged_max: u64::MAX,
+            seen: 0,
+            is_gone: false,
+            has_successor: false,
+            shares_journal: false,
+            first_group: 1,
             next_group: 1,
             next_read: 1 << 40,
             answered_through: 0,
@@ -85,6 +130,38 @@ impl SimClient {
         }
     }
 
+    /// Another process that resumes its session, perhaps while this one does so; `None` if there is one
+    /// already: it may have acknowledged groups of this one that it does not know.
+    pub(super) fn successor(&self, number: u64, random: Random) -> Option<Self> {
+        let session = self.session.or(self.resumes);
+        let session = session.filter(|_| !self.is_gone && !self.has_successor)?;
+        let new = Self::new(number, self.accounts, self.nodes, random);
+        // What the other one had not finished is in its journal, too.
+        let mut journal = self.journal.clone();
+        for ((kind, number), pending) in &self.pending {
+            if let (GROUP, Request::Submit { commands, .. }) = (*kind, &pending.request) {
+                journal.insert(*number, commands.clone());
+            }
+        }
+        Some(Self {
+            table: self.table,
+            resumes: Some(session),
+            nonce: self.nonce,
+            journal,
+            shares_journal: self.resumes.is_some(),
+            seen: self.seen,
+            is_first: self.is_first,
+            has_opened: self.has_opened,
+            ..new
+        })
+    }
+
+    /// It is dead, or was told that its session was taken.
+    pub(super) fn end(&mut self) {
+        self.is_gone = true;
+        self.pending.clear();
+    }
+
     /// Whether it has no request in flight.
     pub(super) fn is_idle(&self) -> bool {
         self.pending.is_empty()
@@ -93,14 +170,44 @@ impl SimClient {
     /// The requests that it sends now.
     pub(super) fn act(&mut self, now_ns: u64, floor: u64) -> Vec<Request> {
         let mut sent = Vec::new();
+        if self.is_gone {
+            return sent;
+        }
         // A request without an answer for a second goes to another node.
         let is_late = |it: &Pending| now_ns >= it.sent_ns + 1_000_000_000;
         if self.pending.values().any(is_late) {
             self.node = self.random.index(self.nodes);
             sent.extend(self.again(now_ns));
         }
-        if self.is_finishing {
+        if self.is_finishing && self.resumes.is_none() && self.journal.is_empty() {
             return sent;
+        }
+        if let Some(session) = self.resumes {
+            if self.pending.is_empty() {
+                let resume = Request::ResumeSession {
+                    session,
+                    nonce: self.nonce,
+                    attempt: u128::from(self.number) + 1,
+                };
+                self.send((SETUP, 2), resume, now_ns, floor, &mut sent);
+            }
+            return sent;
+        }
+        if let (Some(session), Some((group, _))) = (self.session, self.journal.first_key_value()) {
+            let group = *group;
+            if !self.pending.keys().any(|(kind, _)| *kind == FATE) {
+                let request = self.next_read();
+                let fate = Request::Outcomes {
+                    request,
+                    session,
+                    fence: self.fence,
+                    group,
+                };
+                self.send((FATE, request), fate, now_ns, floor, &mut sent);
+            }
+            if self.is_finishing {
+                return sent;
+            }
         }
         let (session, table) = match (self.session, self.table) {
             (Some(session), Some(table)) => (session, table),
@@ -110,7 +217,7 @@ impl SimClient {
                     name,
                     eight_byte_keys: true,
                 };
-                let nonce = u128::from(self.number) + 1;
+                let nonce = self.nonce;
                 self.send((SETUP, 0), table, now_ns, floor, &mut sent);
                 self.send(
                     (SETUP, 1),
@@ -138,12 +245,18 @@ impl SimClient {
             });
             let open = open.collect();
             self.submit(session, open, now_ns, floor, &mut sent);
-        } else if self.random.chance(0.4) {
-            let request = self.next_read;
-            self.next_read += 1;
+        } else if self.random.chance(0.55) {
+            let (freshness, floor) = match self.random.below(11) {
+                0 => (Freshness::Strong, floor),
+                1 => (Freshness::AtLeast(self.seen), self.seen),
+                2 => (Freshness::AtLeast(0), 0),
+                _ => (Freshness::Leader, floor),
+            };
+            let request = self.next_read();
             let keys = (0..self.accounts).map(|it| (table, it.to_be_bytes().to_vec()));
             let read = Request::Read {
                 request,
+                freshness,
                 keys: keys.collect(),
             };
             self.send((READ, request), read, now_ns, floor, &mut sent);
@@ -164,6 +277,11 @@ impl SimClient {
         sent
     }
 
+    fn next_read(&mut self) -> u64 {
+        self.next_read += 1;
+        self.next_read
+    }
+
     fn submit(
         &mut self,
         session: SessionId,
@@ -176,8 +294,9 @@ impl SimClient {
         self.next_group += 1;
         let submit = Request::Submit {
             session,
+            fence: self.fence,
             group,
-            acknowledged_through: self.answered_through,
+            acknowledged_through: self.answered_through.min(self.acknowledged_max),
             commands,
         };
         self.send((GROUP, group), submit, now_ns, floor, sent);
@@ -209,17 +328,89 @@ impl SimClient {
         again.collect()
     }
 
+    /// Acknowledges groups of the earlier holder, if the fate of each is known.
+    fn know_earlier(&mut self) {
+        let mut earlier = self.pending.range((GROUP, 0)..(GROUP, self.first_group));
+        if self.journal.is_empty() && earlier.next().is_none() {
+            self.acknowledged_max = u64::MAX;
+        }
+    }
+
     /// Handles a response. Returns the report, and the requests to send at once.
     pub(super) fn take(
         &mut self,
         response: Response,
         now_ns: u64,
     ) -> Result<(Option<Answered>, Vec<Request>), String> {
+        if self.is_gone {
+            return Ok((None, Vec::new()));
+        }
+        let mut sent = Vec::new();
         let answered = match response {
             Response::SessionOpened { session, .. } => {
                 self.pending.remove(&(SETUP, 1));
                 self.session = Some(session);
+                self.fence = session.0;
                 None
+            }
+            Response::SessionResumed {
+                session,
+                fence,
+                first_group,
+                acknowledged_through,
+                ..
+            } => {
+                if self.pending.remove(&(SETUP, 2)).is_some() {
+                    self.resumes = None;
+                    self.session = Some(session);
+                    self.fence = fence;
+                    self.first_group = first_group;
+                    self.next_group = first_group;
+                    self.answered_through = first_group - 1;
+                    self.acknowledged_max = acknowledged_through;
+                    self.know_earlier();
+                }
+                None
+            }
+            Response::SessionTaken { .. } => {
+                self.end();
+                None
+            }
+            Response::GroupOutcomes { request, outcomes } => {
+                match self.pending.remove(&(FATE, request)) {
+                    Some(Pending {
+                        request: Request::Outcomes { session, group, .. },
+                        ..
+                    }) => {
+                        let commands = self.journal.remove(&group).unwrap_or_default();
+                        let known = outcomes.iter().flatten();
+                        let is_whole = known.clone().count() == commands.len()
+                            && known.clone().all(Option::is_some);
+                        // Without the accounts, a simulation has little to do.
+                        let opens = matches!(commands[..], [Command::Write(_), ..]);
+                        let is_again =
+                            outcomes.is_some() && !is_whole && (opens || self.random.chance(0.5));
+                        if is_again {
+                            let submit = Request::Submit {
+                                session,
+                                fence: self.fence,
+                                group,
+                                acknowledged_through: self.acknowledged_max.min(group - 1),
+                                commands,
+                            };
+                            // Some of its commands may have been executed long ago.
+                            self.send((GROUP, group), submit, now_ns, 0, &mut sent);
+                        }
+                        self.know_earlier();
+                        (!self.has_successor).then_some(Answered::Fate {
+                            session,
+                            group,
+                            outcomes,
+                            is_given_up: !is_again && !self.shares_journal,
+                        })
+                    }
+                    _ => None,
+                }
             }
             Response::Table { table, .. } => {
                 self.pending.remove(&(SETUP, 0));
@@ -230,13 +421,16 @@ impl SimClient {
                 session,
                 group,
                 outcomes,
+                lsn,
             } => match self.pending.remove(&(GROUP, group)) {
                 Some(Pending {
                     request: Request::Submit { commands, .. },
                     floor,
                     ..
                 }) => {
+                    self.seen = self.seen.max(lsn);
                     self.answered.push(group);
+                    self.know_earlier();
                     while let Some(at) =
                         (self.answered.iter()).position(|it| *it == self.answered_through + 1)
                     {
@@ -248,6 +442,7 @@ impl SimClient {
                         group,
                         commands,
                         outcomes,
+                        lsn,
                         floor,
                     })
                 }
@@ -257,14 +452,25 @@ impl SimClient {
                 request,
                 values,
                 lsn,
-            } => self
-                .pending
-                .remove(&(READ, request))
-                .map(|pending| Answered::Rows {
+            } => self.pending.remove(&(READ, request)).map(|pending| {
+                self.seen = self.seen.max(lsn);
+                Answered::Rows {
                     lsn,
                     values,
                     floor: pending.floor,
-                }),
+                }
+            }),
+            Response::Behind { request, .. } => {
+                self.pending.remove(&(READ, request));
+                None
+            }
+            // The table is not there yet.
+            Response::Refused { request, .. }
+                if (self.pending.get(&(READ, request))).is_some_and(|it| it.floor == 0) =>
+            {
+                self.pending.remove(&(READ, request));
+                None
+            }
             Response::NotLeader { request, .. } if self.pending.contains_key(&(READ, request)) => {
                 self.pending.remove(&(READ, request));
                 None
@@ -289,11 +495,15 @@ impl SimClient {
             }
             Response::Busy { .. } => None,
             // A late copy of a group that has been answered and acknowledged since.
-            Response::Refused { request, .. } if !self.pending.contains_key(&(GROUP, request)) => {
+            Response::Refused { request, .. }
+                if [GROUP, READ]
+                    .iter()
+                    .all(|it| !self.pending.contains_key(&(*it, request))) =>
+            {
                 None
             }
             other => return Err(format!("client {} was told {other:?}", self.number)),
         };
-        Ok((answered, Vec::new()))
+        Ok((answered, sent))
     }
 }

@@ -11,8 +11,9 @@
 //! command is applied once; every command acknowledged to a client is in the log, with the
 //! acknowledged outcome; the order of the log agrees with the order in time; reads return the state
 //! of a prefix of the log that contains everything acknowledged before them; nodes that have
-//! applied the same entries have the same state; balances are conserved. Checks at the end: every
-//! command is answered, every node has everything, and every replacement votes.
+//! applied the same entries have the same state; balances are conserved; what a client was told of
+//! the groups of a dead one is final. Checks at the end: every command is answered, every node has
+//! everything, and every replacement votes.
 
 mod back_plan;
 mod checks;
@@ -81,7 +82,7 @@ mod tests {
         let first = first.map_or(1, |it| it.parse().expect("a seed is a number"));
         let count = std::env::var("NAMIKI_SIM_SEEDS").ok();
         let count: u64 = count.map_or(100, |it| it.parse().expect("a number of seeds"));
-        let (mut counted, mut replacements, mut went_back) = (0, 0, 0);
+        let (mut counted, mut replacements, mut went_back, mut fates) = (0, 0, 0, 0);
         let (mut images, mut installs) = (0, 0);
         for seed in first..first + count {
             let report = run(&SimOptions::of(seed));
@@ -89,13 +90,16 @@ mod tests {
             counted += u64::from(report.counts());
             replacements += report.replacements;
             went_back += report.went_back;
+            fates += report.fates;
             images += report.images;
             installs += report.installs;
         }
         eprintln!(
-            "{count} seeds, {replacements} nodes replaced, {went_back} disks went back, {images} images, {installs} installed"
+            "{count} seeds, {replacements} nodes replaced, {went_back} disks went back, {images} images, \
+             {installs} installed, {fates} groups of dead clients"
         );
         assert!(count < 20 || went_back > 0, "no disk went back");
+        assert!(count < 20 || fates > 0, "no session was resumed");
         assert!(count < 20 || replacements > 0, "no node was replaced");
         assert!(count < 20 || installs > 0, "no image was installed");
         assert!(

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use namiki_client::protocol::{Request, Response};
+use namiki_client::protocol::{Freshness, Request, Response};
 use namiki_platform::hash::hash_of;
 use namiki_platform::seeded_random::Random;
 
@@ -71,6 +71,10 @@ pub struct SimReport {
     pub acknowledged: usize,
     /// Reads that were answered.
     pub reads: usize,
+    /// Sessions that another client has resumed.
+    pub resumed: usize,
+    /// Earlier groups that it has asked for.
+    pub fates: usize,
     /// Crashes and starts of nodes.
     pub crashes: usize,
     /// Number of stops of a node for lack of space.
@@ -331,6 +335,7 @@ impl World {
         self.report.leaders = self.checks.leader_changes;
         self.report.acknowledged = self.checks.acknowledged;
         self.report.reads = self.checks.reads;
+        self.report.fates = self.checks.fates;
         self.report.replacements = self.checks.replacements();
         self.report.entries = self.checks.applied();
         self.report.simulated_ms = self.now / MS;
@@ -385,6 +390,9 @@ impl World {
                 self.send_requests(client, sent);
             }
             Event::Client(client) => {
+                if self.has_faults && self.random.chance(0.003) {
+                    self.replace_client(client);
+                }
                 let floor = self.checks.acknowledged_lsn;
                 let sent = self.clients[client].act(self.now, floor);
                 self.send_requests(client, sent);
@@ -409,6 +417,27 @@ impl World {
         Ok(())
     }
 
+    /// A client dies, or seems to, and another process resumes its session.
+    fn replace_client(&mut self, client: usize) {
+        let number = self.clients.len() as u64;
+        let random = Random::stream(self.options.seed, 100 + number);
+        let Some(new) = self.clients[client].successor(number, random) else {
+            return;
+        };
+        self.clients.push(new);
+        self.clients[client].has_successor = true;
+        self.report.resumed += 1;
+        if self.random.chance(0.6) {
+            self.clients[client].end();
+            let connection = ConnectionId(client as u64);
+            for running in self.nodes.iter().filter_map(|it| it.running.as_ref()) {
+                running.inbox.client_gone(connection);
+            }
+        }
+        let pause = 1 + self.random.below(300);
+        self.after(pause * MS, Event::Client(number as usize));
+    }
+
     fn send_requests(&mut self, client: usize, requests: Vec<Request>) {
         for request in requests {
             if let Request::Submit {
@@ -422,11 +451,15 @@ impl World {
                 sent.or_insert_with(|| commands.clone());
             }
             let mut node = self.clients[client].node;
-            if matches!(request, Request::Read { .. }) && self.random.chance(0.5) {
-                // A leader that was deposed must not answer.
+            if let Request::Read { freshness, .. } = request
+                && (freshness != Freshness::Leader || self.random.chance(0.5))
+            {
+                // A leader that was deposed must not answer, a follower not too early.
                 node = self.random.index(self.nodes.len());
             }
-            let delay = 50_000 + self.random.below(2 * MS);
+            let is_late = self.has_faults && self.random.chance(0.01);
+            let most = if is_late { 1000 * MS } else { 2 * MS };
+            let delay = 50_000 + self.random.below(most);
             self.after(
                 delay,
                 Event::Request {

@@ -260,6 +260,10 @@ fn bytes_of(response: &Response) -> usize {
                 + std::mem::size_of_val(&members[..])
                 + std::mem::size_of_val(&matched[..])
         }
+        Response::SessionResumed { groups, .. } => std::mem::size_of_val(&groups[..]),
+        Response::GroupOutcomes { outcomes, .. } => outcomes
+            .as_ref()
+            .map_or(0, |it| std::mem::size_of_val(&it[..])),
         Response::LinksCut { nodes } => std::mem::size_of_val(&nodes[..]),
         _ => 0,
     }
@@ -276,6 +280,7 @@ mod tests {
             session: SessionId(1),
             group: 1,
             outcomes: vec![Outcome::Done; commands],
+            lsn: 1,
         }
     }
 

@@ -205,7 +205,7 @@ fn says_what_it_claims(request: &Request, frame: &[u8]) {
                 (*group, commands.len() as u64)
             );
         }
-        Request::Read { request, keys } => {
+        Request::Read { request, keys, .. } => {
             let size = size.expect("it is a read");
             assert_eq!((size.request, size.items), (*request, keys.len() as u64));
             assert!(size.bytes >= memory_of_keys(keys));

@@ -114,6 +114,14 @@ impl Cluster {
         statuses.sum()
     }
 
+    /// Stops all nodes but one.
+    pub(crate) fn keep_only(&mut self, number: u64) {
+        let kept = self.servers.swap_remove(number as usize - 1);
+        for server in std::mem::replace(&mut self.servers, vec![kept]) {
+            server.stop();
+        }
+    }
+
     fn require_running(&self) {
         for server in &self.servers {
             assert_eq!(server.failure(), None, "{:?}", server.node());

@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use namiki_client::protocol::{
-    Command, Request, Response, Role, SessionId, SessionLimit, Write, decode, encoded,
+    Command, Freshness, Request, Response, Role, SessionId, SessionLimit, Write, decode, encoded,
 };
 use namiki_client::{ClientError, Security, status};
 
@@ -183,6 +183,7 @@ fn transfers(session: SessionId, group: u64) -> Request {
     };
     Request::Submit {
         session,
+        fence: session.0,
         group,
         acknowledged_through: group - 1,
         commands: vec![command; COMMANDS],
@@ -207,6 +208,7 @@ fn floods_of_large_rows_depose_no_leader() {
         let command = Command::Write(Box::new(write));
         let submit = Request::Submit {
             session,
+            fence: session.0,
             group,
             acknowledged_through: group - 1,
             commands: vec![command; 70],
@@ -220,7 +222,13 @@ fn floods_of_large_reads_depose_no_leader() {
     flood_the_leader(600 * MIB, |_, request| {
         let keys = (0..KEYS as u64).map(|row| (1, row.to_be_bytes().to_vec()));
         let keys = keys.collect();
-        encoded(&Request::Read { request, keys }).unwrap()
+        let freshness = Freshness::Leader;
+        let read = Request::Read {
+            request,
+            freshness,
+            keys,
+        };
+        encoded(&read).unwrap()
     });
 }
 

@@ -15,10 +15,12 @@
 mod attacks;
 mod cluster;
 mod floods;
+mod follower_reads;
 mod links;
 mod messages;
 #[cfg(feature = "tls")]
 mod protected;
+mod resumed_sessions;
 mod scans;
 
 use std::io::{ErrorKind, Write as _};

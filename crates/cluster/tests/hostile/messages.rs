@@ -2,7 +2,7 @@
 //! clients.
 
 use namiki_client::protocol::{
-    Command, Condition, MAGIC, PROTOCOL_VERSION, Request, SessionId, Write, encoded,
+    Command, Condition, Freshness, MAGIC, PROTOCOL_VERSION, Request, SessionId, Write, encoded,
 };
 use namiki_platform::seeded_random::Random;
 
@@ -90,29 +90,53 @@ pub(crate) fn hello_of(magic: u32, version: u16, cluster: u128) -> Vec<u8> {
 /// A request that does not change rows of other clients.
 pub(crate) fn request(random: &mut Random) -> Vec<u8> {
     let session = SessionId(random.next_u64() | 1 << 40);
-    let request = match random.below(7) {
+    let request = match random.below(9) {
         0 => Request::OpenSession {
             nonce: u128::from(random.next_u64()),
         },
-        1 => Request::CloseSession { session },
+        1 => Request::CloseSession {
+            session,
+            fence: session.0,
+        },
         2 => Request::Submit {
             session,
+            fence: session.0,
             group: 1 + random.below(100),
             acknowledged_through: 0,
             commands: vec![command(random); 1 + random.below(50) as usize],
         },
         3 => Request::Read {
             request: random.next_u64(),
+            freshness: freshness(random),
             keys: vec![(random.below(9) as u32, vec![7; 8]); random.below(50) as usize],
         },
-        4 => Request::CreateTable {
+        4 => Request::ResumeSession {
+            session,
+            nonce: random.next_u64().into(),
+            attempt: random.next_u64().into(),
+        },
+        5 => Request::Outcomes {
+            request: random.next_u64(),
+            session,
+            fence: session.0,
+            group: random.next_u64(),
+        },
+        6 => Request::CreateTable {
             name: "another".to_owned(),
             eight_byte_keys: false,
         },
-        5 => Request::StateHash,
+        7 => Request::StateHash,
         _ => Request::Status,
     };
     encoded(&request).unwrap()
+}
+
+fn freshness(random: &mut Random) -> Freshness {
+    match random.below(3) {
+        0 => Freshness::Leader,
+        1 => Freshness::Strong,
+        _ => Freshness::AtLeast(random.below(1000)),
+    }
 }
 
 fn command(random: &mut Random) -> Command {

@@ -64,6 +64,7 @@ fn submit(commands: usize) -> Request {
     };
     Request::Submit {
         session: SessionId(5),
+        fence: 5,
         group: 6,
         acknowledged_through: 0,
         commands: vec![command; commands],
@@ -91,6 +92,7 @@ fn requests_reach_the_node_and_replies_the_client() {
         session: SessionId(5),
         group: 6,
         outcomes: vec![Outcome::Done; 100],
+        lsn: 7,
     };
     node.network.reply(two, Response::Busy { request: 0 });
     node.network.reply(one, results.clone());
@@ -207,6 +209,7 @@ fn a_client_that_does_not_read_is_disconnected() {
         session: SessionId(5),
         group: 6,
         outcomes: vec![Outcome::Done; 10_000],
+        lsn: 7,
     };
     // More than the system buffers.
     for _ in 0..10_000 {

@@ -1,0 +1,330 @@
+//! Reads that a node answers in any role, also as a follower.
+//!
+//! | read | the entry that must be applied |
+//! |---|---|
+//! | strong | the commit index that the leader tells, after it has confirmed that it still leads (Raft's ReadIndex) |
+//! | at least | that of the request: what its client has seen |
+//!
+//! The applier answers a read between two entries, as soon as its entry is applied. A read that waits
+//! for too long is given up: the client asks another node.
+//!
+//! Raft drops a request for the commit index without an answer: if no leader is known, if it has not
+//! committed an entry of its own term, or if a message is lost. So the request is repeated until it
+//! is answered. All requests of one confirmation were collected before the first of them was sent,
+//! so any answer is good for them.
+//!
+//! # Invariants
+//! - N1. A confirmation is requested for reads that have arrived before, never for later ones.
+//! - N2. Ids of confirmations differ from those of the leader's queue, of other nodes, and of earlier
+//!   starts of this node (`raft/reads.rs`): a late answer confirms nothing else.
+//! - N3. No read sees less than the node knew to be committed when it started: a restarted node does
+//!   not answer from half of its log.
+//!
+//! Ongaro, Consensus: Bridging Theory and Practice, §6.4
+
+use std::collections::{BTreeMap, HashMap};
+
+use namiki_client::protocol::Response;
+
+use crate::network::ConnectionId;
+use crate::raft::ReadId;
+use crate::read_queue::{BATCH_KEYS, ReadQueue, ReadRequest, WaitingReads};
+
+/// Ticks after which a confirmation is requested again.
+const RETRY_TICKS: u64 = 2;
+
+/// The reads of one node.
+#[derive(Debug)]
+pub(crate) struct NodeReads {
+    /// Strong reads that wait for the entry that they must see.
+    strong: ReadQueue,
+    /// Reads by the entry that they must see, and the order of their arrival.
+    waiting: BTreeMap<(u64, u64), ReadRequest>,
+    arrived: u64,
+    sizes: HashMap<ConnectionId, WaitingReads>,
+    /// Of all.
+    total: WaitingReads,
+    now: u64,
+    /// Ticks after which a read is given up.
+    wait_ticks: u64,
+    /// The entry that every read must see (N3).
+    floor: u64,
+}
+
+/// The work after a tick.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct AfterTick {
+    /// Answers to reads that are given up.
+    pub(crate) answers: Vec<(ConnectionId, Response)>,
+    /// The confirmation to request, again or for the first time.
+    pub(crate) confirm: Option<ReadId>,
+    /// Whether the applier has reads to answer.
+    pub(crate) is_ready: bool,
+}
+
+impl NodeReads {
+    /// `floor`: the last entry that the node knows to be committed when it starts.
+    pub(crate) fn new(wait_ticks: u64, floor: u64) -> Self {
+        Self {
+            strong: ReadQueue::behind(ReadId::FIRST_OF_NODE),
+            waiting: BTreeMap::new(),
+            arrived: 0,
+            sizes: HashMap::new(),
+            total: WaitingReads::default(),
+            now: 0,
+            wait_ticks: wait_ticks.max(2),
+            floor,
+        }
+    }
+
+    /// Adds a read if its connection may have it, within limits on all; else returns false. The
+    /// caller continues with [`strong`](Self::strong) or [`at_least`](Self::at_least).
+    fn admit(&mut self, request: &mut ReadRequest, max: WaitingReads) -> bool {
+        let size = WaitingReads::of(request);
+        let own = self.sizes.get(&request.connection).copied();
+        if !own.unwrap_or_default().may_grow(size, self.total, max) {
+            return false;
+        }
+        self.total.add(size);
+        self.sizes.entry(request.connection).or_default().add(size);
+        request.until = self.now + self.wait_ticks;
+        true
+    }
+
+    /// Adds a strong read. Returns the confirmation to request from Raft, if one is needed.
+    ///
+    /// # Errors
+    /// [`Response::Busy`].
+    pub(crate) fn strong(
+        &mut self,
+        mut request: ReadRequest,
+        max: WaitingReads,
+    ) -> Result<Option<ReadId>, Response> {
+        if !self.admit(&mut request, max) {
+            let request = request.request;
+            return Err(Response::Busy { request });
+        }
+        Ok(self.strong.add(request))
+    }
+
+    /// Adds a read of at least this entry. Returns whether it can be answered by a node that has
+    /// applied the log through `applied`.
+    ///
+    /// # Errors
+    /// [`Response::Busy`].
+    pub(crate) fn at_least(
+        &mut self,
+        mut request: ReadRequest,
+        lsn: u64,
+        applied: u64,
+        max: WaitingReads,
+    ) -> Result<bool, Response> {
+        if !self.admit(&mut request, max) {
+            let request = request.request;
+            return Err(Response::Busy { request });
+        }
+        Ok(self.wait(request, lsn) <= applied)
+    }
+
+    /// Has a read wait for an entry. Returns the one that it waits for.
+    fn wait(&mut self, request: ReadRequest, lsn: u64) -> u64 {
+        let lsn = lsn.max(self.floor);
+        self.arrived += 1;
+        self.waiting.insert((lsn, self.arrived), request);
+        lsn
+    }
+
+    /// The leader has told the entry that the reads of a confirmation must see. Returns the next
+    /// confirmation to request.
+    pub(crate) fn confirmed(&mut self, id: ReadId, index: u64) -> Option<ReadId> {
+        let (requests, next) = self.strong.confirmed(id);
+        for request in requests {
+            self.wait(request, index);
+        }
+        next
+    }
+
+    /// Takes the reads that can be answered by a node that has applied the log through `applied`, up
+    /// to a number of keys. Also returns whether there are more.
+    pub(crate) fn take_ready(&mut self, applied: u64) -> (Vec<ReadRequest>, bool) {
+        let (mut ready, mut keys) = (Vec::new(), 0);
+        while let Some(first) = self.waiting.first_entry()
+            && first.key().0 <= applied
+        {
+            if keys >= BATCH_KEYS {
+                return (ready, true);
+            }
+            let request = first.remove();
+            self.leave(&request);
+            keys += request.wanted.keys();
+            ready.push(request);
+        }
+        (ready, false)
+    }
+
+    fn leave(&mut self, request: &ReadRequest) {
+        let size = WaitingReads::of(request);
+        self.total.remove(size);
+        if let Some(own) = self.sizes.get_mut(&request.connection) {
+            own.remove(size);
+            if *own == WaitingReads::default() {
+                self.sizes.remove(&request.connection);
+            }
+        }
+    }
+
+    /// Time has passed on a node that has applied the log through `applied`.
+    pub(crate) fn tick(&mut self, applied: u64) -> AfterTick {
+        self.now += 1;
+        if self.total == WaitingReads::default() && self.strong.confirming().is_none() {
+            return AfterTick::default();
+        }
+        let now = self.now;
+        let mut answers = Vec::new();
+        for read in self.strong.take_late(now) {
+            self.leave(&read);
+            // No leader has confirmed.
+            let answer = Response::NotLeader {
+                request: read.request,
+                leader: None,
+            };
+            answers.push((read.connection, answer));
+        }
+        let behind = self.waiting.range((applied + 1, 0)..);
+        let late = behind.filter(|(_, read)| read.until <= now);
+        let late: Vec<_> = late.map(|(key, _)| *key).collect();
+        for key in late {
+            if let Some(read) = self.waiting.remove(&key) {
+                self.leave(&read);
+                let answer = Response::Behind {
+                    request: read.request,
+                    applied,
+                    wanted: key.0,
+                };
+                answers.push((read.connection, answer));
+            }
+        }
+        let confirming = self.strong.confirming();
+        let first = self.waiting.first_key_value();
+        AfterTick {
+            answers,
+            confirm: confirming.filter(|_| now.is_multiple_of(RETRY_TICKS)),
+            is_ready: first.is_some_and(|((lsn, _), _)| *lsn <= applied),
+        }
+    }
+
+    /// A client is gone: its reads are not executed.
+    pub(crate) fn forget(&mut self, connection: ConnectionId) {
+        let Some(size) = self.sizes.remove(&connection) else {
+            return;
+        };
+        self.total.remove(size);
+        self.strong.forget(connection);
+        self.waiting.retain(|_, it| it.connection != connection);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::read_queue::Wanted;
+
+    const MAX: WaitingReads = WaitingReads {
+        requests: 100,
+        keys: 1_000_000,
+        bytes: 1 << 30,
+    };
+
+    fn read(connection: u64, request: u64) -> ReadRequest {
+        ReadRequest {
+            connection: ConnectionId(connection),
+            request,
+            wanted: Wanted::Tables,
+            bytes: 0,
+            until: 0,
+        }
+    }
+
+    fn numbers(requests: &[ReadRequest]) -> Vec<u64> {
+        requests.iter().map(|it| it.request).collect()
+    }
+
+    #[test]
+    fn a_strong_read_waits_for_the_leaders_index() {
+        let mut reads = NodeReads::new(10, 0);
+        let first = reads.strong(read(1, 1), MAX).expect("there is room");
+        let first = first.expect("none is under way");
+        assert!(first.is_of_node());
+        // It arrives during the confirmation, which is not for it.
+        assert_eq!(reads.strong(read(1, 2), MAX), Ok(None));
+        // Raft has dropped the request.
+        let retried: Vec<_> = (0..4).filter_map(|_| reads.tick(0).confirm).collect();
+        assert_eq!(retried, [first, first]);
+        let second = reads.confirmed(first, 20).expect("more reads wait");
+        assert_ne!(first, second);
+        assert!(reads.take_ready(19).0.is_empty());
+        assert_eq!(reads.confirmed(first, 10), None, "the leader answers again");
+        assert_eq!(numbers(&reads.take_ready(20).0), [1]);
+        assert_eq!(reads.confirmed(second, 20), None);
+        assert_eq!(numbers(&reads.take_ready(20).0), [2]);
+        assert_eq!(reads.total, WaitingReads::default());
+        assert!(reads.sizes.is_empty());
+    }
+
+    #[test]
+    fn reads_are_answered_when_their_entries_are_applied() {
+        let mut reads = NodeReads::new(10, 5);
+        assert_eq!(reads.at_least(read(1, 1), 0, 4, MAX), Ok(false), "N3");
+        assert_eq!(reads.at_least(read(1, 2), 9, 4, MAX), Ok(false));
+        assert_eq!(reads.at_least(read(1, 3), 7, 8, MAX), Ok(true));
+        assert!(!reads.tick(4).is_ready && reads.tick(5).is_ready);
+        assert_eq!(numbers(&reads.take_ready(5).0), [1]);
+        assert_eq!(numbers(&reads.take_ready(9).0), [3, 2]);
+    }
+
+    #[test]
+    fn reads_are_given_up_after_some_time() {
+        let mut reads = NodeReads::new(3, 0);
+        let confirm = reads.strong(read(1, 1), MAX).expect("there is room");
+        assert_eq!(reads.at_least(read(2, 2), 9, 4, MAX), Ok(false));
+        let mut answers = Vec::new();
+        for _ in 0..3 {
+            answers.extend(reads.tick(4).answers);
+        }
+        let not_leader = Response::NotLeader {
+            request: 1,
+            leader: None,
+        };
+        let behind = Response::Behind {
+            request: 2,
+            applied: 4,
+            wanted: 9,
+        };
+        assert_eq!(
+            answers,
+            [(ConnectionId(1), not_leader), (ConnectionId(2), behind)]
+        );
+        assert_eq!(reads.total, WaitingReads::default());
+        // The confirmation is still asked for; then it is over.
+        assert_eq!(reads.tick(4).confirm, confirm);
+        assert_eq!(reads.confirmed(confirm.expect("it is under way"), 4), None);
+        assert_eq!(reads.tick(4), AfterTick::default());
+    }
+
+    #[test]
+    fn clients_share_the_waiting_reads() {
+        let mut reads = NodeReads::new(3, 0);
+        let mut fill = |connection| {
+            let mut filled = 0;
+            while reads.at_least(read(connection, filled), 9, 4, MAX).is_ok() {
+                filled += 1;
+            }
+            filled
+        };
+        assert_eq!([fill(1), fill(2)], [50, 25]);
+        reads.forget(ConnectionId(1));
+        reads.forget(ConnectionId(2));
+        assert!(reads.waiting.is_empty() && reads.sizes.is_empty());
+        assert_eq!(reads.total, WaitingReads::default());
+    }
+}
