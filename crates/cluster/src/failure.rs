@@ -63,9 +63,9 @@ pub enum NodeFailure {
         /// The reason.
         cause: String,
     },
-    /// A payload does not match its entry.
+    /// A payload does not match its entry, although it is what was written: another one has its name.
     #[error(
-        "the payload {payload:?} of entry {index} is damaged on this node's disk; replace the node"
+        "the payload {payload:?} of entry {index} is another one on this node's disk; replace the node"
     )]
     Damaged {
         /// The entry.

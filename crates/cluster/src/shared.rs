@@ -66,6 +66,8 @@ pub(crate) struct Shared {
     pub(crate) copies: Mailbox<CopyEvent>,
     /// The image that other nodes copy.
     pub(crate) pinned_image: Mutex<PinnedForOthers>,
+    /// The tables of the directory cannot be used, and those here are empty: nothing is applied.
+    pub(crate) tables_lost: bool,
     /// The entry through which the log is truncated.
     pub(crate) truncated: AtomicU64,
     pub(crate) scans: Mailbox<Scan>,

@@ -49,7 +49,9 @@ impl Default for ImageOptions {
 pub(crate) enum ImageEvent {
     /// Looks whether an image is due.
     Look,
-    /// The view that was asked for; `None`: no entry was applied since the last image.
+    /// An image is due now: another node needs it, or a file of the last one is damaged.
+    Wanted,
+    /// The view that was asked for; `None`: no entry was applied since the last image, and it is not to be written again.
     View(Option<Box<ViewForImage>>),
 }
 
@@ -75,6 +77,8 @@ pub(crate) struct Checkpointer {
     truncated_bytes: u64,
     /// A view was asked for.
     is_waiting: bool,
+    /// An image is due, whatever has grown.
+    is_wanted: bool,
     /// Looks before another image is due.
     pause: u32,
 }
@@ -90,6 +94,7 @@ impl Checkpointer {
             log_then: 0,
             truncated_bytes: 0,
             is_waiting: false,
+            is_wanted: false,
             pause: 0,
         }
     }
@@ -103,10 +108,16 @@ impl Checkpointer {
             ImageEvent::Look => {
                 self.shared.pinned_image.lock().look();
                 self.pause = self.pause.saturating_sub(1);
-                if !self.is_waiting && self.pause == 0 && self.is_due() {
+                if !self.is_waiting && self.pause == 0 && (self.is_wanted || self.is_due()) {
                     self.is_waiting = true;
-                    self.shared.applier.put(ApplierEvent::OpenImageView);
+                    let again = std::mem::take(&mut self.is_wanted);
+                    let event = ApplierEvent::OpenImageView { again };
+                    self.shared.applier.put(event);
                 }
+                Ok(())
+            }
+            ImageEvent::Wanted => {
+                self.is_wanted = true;
                 Ok(())
             }
             ImageEvent::View(opened) => {

@@ -4,8 +4,8 @@
 //! next, how long a message or a disk write takes, which messages are lost, duplicated or
 //! reordered, which links are cut in which direction, which node crashes at which write and which
 //! data without durability its disk keeps, which disk is lost and whether the old one returns
-//! later. A run has two phases: the first has faults; in the second, without faults, everything has
-//! to be answered.
+//! later. In some runs, disks damage data at rest (`damage.rs`). A run has two phases: the first has
+//! faults; in the second, without faults, everything has to be answered.
 //!
 //! Checks (`checks.rs`) at every step: a term has one leader; logs agree on applied entries; a
 //! command is applied once; every command acknowledged to a client is in the log, with the
@@ -16,6 +16,7 @@
 
 mod checks;
 mod client;
+mod damage;
 mod network;
 mod node;
 mod replacements;
@@ -79,6 +80,7 @@ mod tests {
         let count = std::env::var("NAMIKI_SIM_SEEDS").ok();
         let count: u64 = count.map_or(100, |it| it.parse().expect("a number of seeds"));
         let (mut counted, mut replacements, mut images, mut installs) = (0, 0, 0, 0);
+        let (mut damaged, mut found, mut tables_lost) = (0, [0; 2], 0);
         for seed in first..first + count {
             let report = run(&SimOptions::of(seed));
             let report = report.unwrap_or_else(|error| panic!("seed {seed}: {error}"));
@@ -86,10 +88,22 @@ mod tests {
             replacements += report.replacements;
             images += report.images;
             installs += report.installs;
+            damaged += report.damaged_payloads;
+            found[0] += report.found_payloads;
+            found[1] += report.found_files;
+            tables_lost += report.tables_lost;
         }
         eprintln!(
-            "{count} seeds, {replacements} nodes replaced, {images} images, {installs} installed"
+            "{count} seeds, {replacements} nodes replaced, {images} images, {installs} installed, {damaged} payloads damaged, \
+             {} found by running nodes, {} files of images, too, {tables_lost} times the tables lost",
+            found[0], found[1]
         );
+        assert!(
+            count < 20 || damaged > 20,
+            "{damaged} payloads were damaged"
+        );
+        assert!(count < 20 || tables_lost > 0, "no image was damaged");
+        assert!(count < 100 || found[0] > 0, "no running node found damage");
         assert!(count < 20 || replacements > 0, "no node was replaced");
         assert!(count < 20 || installs > 0, "no image was installed");
         assert!(

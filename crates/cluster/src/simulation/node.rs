@@ -51,11 +51,13 @@ pub(super) struct SimNode {
     pub(super) is_slow: bool,
     /// Its disk is full: writes may fail.
     pub(super) is_full: bool,
+    /// Data on its disk was damaged.
+    pub(super) is_damaged: bool,
     workers: u16,
     options: NodeOptions,
 }
 
-fn dir() -> &'static Path {
+pub(super) fn dir() -> &'static Path {
     Path::new("/node")
 }
 
@@ -82,6 +84,7 @@ impl SimNode {
             is_wiped: false,
             is_slow: false,
             is_full: false,
+            is_damaged: false,
             workers,
             options,
         })
@@ -115,7 +118,7 @@ impl SimNode {
         let opened = OpenedNode::open(disk, dir(), options);
         let opened = opened.map_err(|error| format!("{error:?}"))?;
         let missing = &opened.recovered().missing;
-        if !missing.is_empty() {
+        if !missing.is_empty() && !self.is_damaged {
             return Err(format!("no disk was damaged, and {missing:?} are missing"));
         }
         let network = SimNetwork {
