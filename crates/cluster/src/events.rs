@@ -28,7 +28,12 @@ pub(crate) enum ApplierEvent {
     /// A client asks for the state's hash.
     StateHash(ConnectionId),
     /// The checkpointer wants a view of the next moment.
-    OpenImageView,
+    OpenImageView {
+        /// Also if no entry was applied since the last image.
+        again: bool,
+    },
+    /// The damaged payloads that it waits for are on the disk again.
+    PayloadsRestored,
 }
 
 /// A request of another node that is answered from the disk.
@@ -38,6 +43,8 @@ pub(crate) enum Fetch {
     Payloads(Vec<PayloadRef>),
     /// It lacks entries that are truncated.
     Offer,
+    /// It has lost data that is in images above an entry, and all of it in those through another.
+    Ask { above: u64, through: u64 },
     /// It copies an image, and lacks a file from an offset on.
     ImageFile { image: u128, file: u32, offset: u64 },
 }

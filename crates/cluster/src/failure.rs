@@ -43,6 +43,16 @@ pub enum NodeFailure {
         /// The last entry in the image.
         index: u64,
     },
+    /// The image of the tables is damaged, as was found when they came into memory. A start that waits for them goes on without
+    /// tables, and installs an image of another node.
+    #[error(
+        "the tables of the directory are damaged: start the node again, and it installs an image of another one"
+    )]
+    TablesDamaged {
+        /// The cause.
+        #[source]
+        source: namiki::Error,
+    },
     /// Raft cannot start.
     #[error(transparent)]
     Raft(#[from] RaftError),
@@ -82,9 +92,9 @@ pub enum NodeFailure {
         /// The entry's term in the leader's log.
         leader_term: u64,
     },
-    /// A payload does not match its entry.
+    /// A payload does not match its entry, although it is what was written: another one has its name.
     #[error(
-        "the payload {payload:?} of entry {index} is damaged on this node's disk; replace the node"
+        "the payload {payload:?} of entry {index} is another one on this node's disk; replace the node"
     )]
     Damaged {
         /// The entry.

@@ -78,7 +78,7 @@ pub struct RestoredRows(#[from] ImageRowsError);
 /// [`RestoreError`]. The node's directory is to be removed then; the backup is as it was.
 pub fn restore_directory(
     config: &NodeConfig,
-    backup: (&dyn Disk, &Path),
+    backup: (&Arc<dyn Disk>, &Path),
     disk: Arc<dyn Disk>,
     mut on_progress: impl FnMut(u64, u64),
 ) -> Result<Restored, RestoreError> {

@@ -124,6 +124,15 @@ impl Server {
         disk: Arc<dyn Disk>,
         logger: slog::Logger,
     ) -> Result<Self, ServerError> {
+        Self::start_with(config, disk, logger, false)
+    }
+
+    fn start_with(
+        config: &NodeConfig,
+        disk: Arc<dyn Disk>,
+        logger: slog::Logger,
+        waits_for_tables: bool,
+    ) -> Result<Self, ServerError> {
         let security = security_of(config, &logger)?;
         // First, so that a wrong address is reported at once.
         let listeners = Listeners::bind(&config.peer_listen, &config.client_listen)?;
@@ -141,7 +150,7 @@ impl Server {
             buffer_bytes: groups.payload_bytes + BUFFER_SLACK_BYTES,
             prepare: Prepare::Background,
             max_log_bytes: Some(config.log_bytes_max),
-            loads_tables: false,
+            loads_tables: waits_for_tables,
             ..StoreOptions::default()
         };
         let opened = OpenedNode::open(disk, &config.directory, options)?;
@@ -189,11 +198,34 @@ impl Server {
         self.id
     }
 
-    /// Whether the node has stopped because an image of another node has taken the place of its tables: start it again.
+    /// Whether the node has stopped to be [started again](Self::restart) at once: with tables of another node, or to get some.
     #[must_use]
-    pub fn has_new_tables(&self) -> bool {
+    pub fn is_to_restart(&self) -> bool {
         let failure = self.node.as_ref().and_then(Node::failure);
-        failure.is_some_and(|it| matches!(*it, NodeFailure::ImageInstalled { .. }))
+        failure.is_some_and(|it| {
+            matches!(
+                *it,
+                NodeFailure::ImageInstalled { .. } | NodeFailure::TablesDamaged { .. }
+            )
+        })
+    }
+
+    /// Starts the node again, with the same configuration.
+    ///
+    /// # Errors
+    /// [`ServerError`].
+    pub fn restart(
+        self,
+        config: &NodeConfig,
+        disk: Arc<dyn Disk>,
+        logger: slog::Logger,
+    ) -> Result<Self, ServerError> {
+        let failure = self.node.as_ref().and_then(Node::failure);
+        // It sees that they cannot be read, and goes on without.
+        let waits_for_tables =
+            failure.is_some_and(|it| matches!(*it, NodeFailure::TablesDamaged { .. }));
+        self.stop();
+        Self::start_with(config, disk, logger, waits_for_tables)
     }
 
     /// The reason for which the node has stopped by itself, if it has.

@@ -97,6 +97,8 @@ pub(crate) struct Shared {
     pub(crate) copies: Mailbox<CopyEvent>,
     /// Images that are being copied.
     pub(crate) pinned_images: Mutex<PinnedImages>,
+    /// The tables of the directory cannot be used, and those here are empty: nothing is applied.
+    pub(crate) tables_lost: bool,
     /// The entry through which the log is truncated.
     pub(crate) truncated: AtomicU64,
     /// For a log without room.

@@ -11,6 +11,22 @@ use crate::storage::index::{IndexKind, IndexNotInBuild};
 
 debug_as_sentence!(OpenError);
 
+impl OpenError {
+    /// Whether the image of the tables, or what describes it, is damaged or lost: what a replica can get from another node.
+    #[must_use]
+    pub fn is_damaged_image(&self) -> bool {
+        matches!(
+            self,
+            Self::DamagedManifest { .. }
+                | Self::DamagedTables { .. }
+                | Self::ImageNotInManifest { .. }
+                | Self::DamagedImageList { .. }
+                | Self::Image { .. }
+                | Self::ImageRows { .. }
+        )
+    }
+}
+
 /// Why a database could not be opened. Nothing that it holds was lost or changed.
 #[derive(thiserror::Error)]
 #[non_exhaustive]

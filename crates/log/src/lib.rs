@@ -56,8 +56,8 @@ pub use log_target::log_room::{Grant, ImageEffect, LogFiles, LogRoom, Restricted
 pub use log_target::region_use::RegionUse;
 pub use log_target::remove_unnumbered;
 pub use read::{
-    Frame, Merge, MergeEnd, ReadError, SortedRun, StreamEnd, StreamReader, check_all_announced,
-    durable_epoch, harden_tail, merge_by_stamp, merge_sorted,
+    Frame, Merge, MergeEnd, ReadError, SkippedDamage, SortedRun, StreamEnd, StreamReader,
+    check_all_announced, durable_epoch, harden_tail, merge_by_stamp, merge_sorted,
 };
 pub use recycle::RecyclePoint;
 pub use stream::{Appended, Entry, OversizeEntry, Stream, Ticket};

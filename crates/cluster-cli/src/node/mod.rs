@@ -184,7 +184,7 @@ fn init_first(config: &NodeConfig, is_sure: bool) -> Result<(), Failure> {
 /// Creates the directory of a node of a new cluster, with the tables of a backup.
 fn init_from_backup(config: &NodeConfig, backup: &Path) -> Result<(), Failure> {
     let disk = disk_beside(config)?;
-    let from = ReadOnlyDisk::new();
+    let from: Arc<dyn Disk> = Arc::new(ReadOnlyDisk::new());
     let restored = restore_directory(config, (&from, backup), disk, |_, _| {})
         .map_err(|error| Failure::NotRestored(Box::new(error)))?;
     print(&format!(
@@ -224,23 +224,18 @@ fn serve(config: &NodeConfig, detach: bool) -> Result<(), Failure> {
         )));
     }
     let disk = disk_of(&config.directory)?;
-    let start = || {
-        let server = Server::start(config, Arc::clone(&disk), logger.clone());
-        server.map_err(|error| Failure::Server(Box::new(error)))
-    };
-    let mut server = start()?;
+    let failed = |error| Failure::Server(Box::new(error));
+    let mut server = Server::start(config, Arc::clone(&disk), logger.clone()).map_err(failed)?;
     slog::info!(logger, "the node runs"; "node" => %server.node(),
         "for_nodes" => &config.peer_listen, "for_clients" => &config.client_listen,
         "for_scrapers" => config.metrics_listen.as_deref().unwrap_or("none"));
     let mut looked = Instant::now();
     while !interrupt::asked().load(Ordering::Relaxed) {
-        if server.has_new_tables() {
-            slog::info!(
-                logger,
-                "an image of another node has taken the place of the tables; the node starts again"
-            );
-            server.stop();
-            server = start()?;
+        if server.is_to_restart() {
+            let why = server.failure().unwrap_or_default();
+            slog::info!(logger, "the node starts again: {}", why);
+            let restarted = server.restart(config, Arc::clone(&disk), logger.clone());
+            server = restarted.map_err(failed)?;
         }
         if let Some(why) = server.failure() {
             return Err(Failure::NodeStopped(why));

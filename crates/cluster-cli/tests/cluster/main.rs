@@ -1,6 +1,7 @@
 //! Clusters of real processes, as a user of `namiki node` and `namiki cluster` sees them.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod damage;
 mod images;
 mod operate;
 mod prometheus;

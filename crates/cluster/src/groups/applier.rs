@@ -12,10 +12,10 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use bytes::Bytes;
-use namiki::TableId;
 use namiki::replica::ReplicaError;
+use namiki::{Error, TableId};
 use namiki_client::protocol::{Response, ScanRange, SessionId, TableEntry};
-use namiki_platform::Stamp;
+use namiki_platform::{ErrorSentence, Stamp};
 
 use crate::control::Control;
 use crate::entry::{EntryBody, LogEntry, PayloadRef};
@@ -34,7 +34,7 @@ use crate::scans::READ_BYTES_MAX;
 use crate::session::{KnownGroup, ResumeRefusal, Resumed, SessionTable};
 use crate::shared::Shared;
 use crate::status::status;
-use crate::storage::{LogPosition, ReadAhead, Snapshot};
+use crate::storage::{LogPosition, ReadAhead, Snapshot, StoreError};
 
 /// Deleted keys that leave the indexes after an entry, if there are any, beside twice its own.
 const REMOVED_MIN: usize = 1024;
@@ -53,6 +53,10 @@ pub(crate) struct Applier {
     is_loaded: bool,
     /// The term in which this node was elected.
     elected: Option<u64>,
+    /// Committed entries that are to be applied.
+    waiting: VecDeque<LogEntry>,
+    /// The payload of the first of them is damaged on the disk, and is being fetched.
+    is_damaged: bool,
     /// Reads that wait for an entry.
     reads: VecDeque<(u64, Vec<ReadRequest>)>,
     /// When the entries that are being applied became known to be committed.
@@ -73,6 +77,8 @@ impl Applier {
             image_at: at.index,
             is_loaded: false,
             elected: None,
+            waiting: VecDeque::new(),
+            is_damaged: false,
             reads: VecDeque::new(),
             committed_at: Instant::now(),
             ahead: ReadAhead::default(),
@@ -89,9 +95,12 @@ impl Applier {
             ApplierEvent::Committed(entries, at) => {
                 self.load()?;
                 self.committed_at = at;
-                for entry in &entries {
-                    self.apply(entry)?;
-                }
+                self.waiting.extend(entries);
+                self.apply_waiting()?;
+            }
+            ApplierEvent::PayloadsRestored => {
+                self.is_damaged = false;
+                self.apply_waiting()?;
             }
             ApplierEvent::Elected(term) => {
                 self.elected = Some(term);
@@ -114,6 +123,11 @@ impl Applier {
                 }
                 self.reads.push_back((index, requests));
             }
+            ApplierEvent::StateHash(connection) if self.shared.tables_lost => {
+                self.shared.hashes.end();
+                let answer = Response::Busy { request: 0 };
+                self.shared.network.reply(connection, answer);
+            }
             ApplierEvent::StateHash(connection) => {
                 let office = self.shared.office.lock();
                 let mut status = status(&self.shared, &office);
@@ -129,24 +143,30 @@ impl Applier {
                     sessions,
                 });
             }
-            ApplierEvent::OpenImageView => self.open_image_view()?,
+            ApplierEvent::OpenImageView { again } => self.open_image_view(again)?,
         }
         self.answer_reads()
     }
 
     /// Opens the view of an image, with the rows of the cluster's own.
-    fn open_image_view(&mut self) -> Result<(), NodeFailure> {
-        if self.applied == self.image_at {
+    fn open_image_view(&mut self, again: bool) -> Result<(), NodeFailure> {
+        let is_new = self.applied > self.image_at;
+        if !is_new && !again || self.applied == 0 || self.shared.tables_lost {
             self.shared.images.put(ImageEvent::View(None));
             return Ok(());
         }
         let replica = &self.shared.replica;
-        let commands = self.shared.commands_applied.load(Ordering::Relaxed);
-        let head = ImageHead::new(self.term, self.members.clone(), commands);
-        if self.shared.planted.has(Fault::SessionsNotInImage) {
-            put_rows(replica, &head, &mut SessionTable::default());
-        } else {
-            put_rows(replica, &head, &mut self.shared.sessions.lock());
+        // Otherwise the rows are there.
+        if is_new {
+            let commands = self.shared.commands_applied.load(Ordering::Relaxed);
+            let head = ImageHead::new(self.term, self.members.clone(), commands);
+            let mut none = SessionTable::default();
+            let mut sessions = self.shared.sessions.lock();
+            let sessions = match self.shared.planted.has(Fault::SessionsNotInImage) {
+                true => &mut none,
+                false => &mut *sessions,
+            };
+            put_rows(replica, &head, sessions);
         }
         let view = (replica.view_for_image())
             .map_err(|error| NodeFailure::database("opening a view", error))?;
@@ -165,14 +185,30 @@ impl Applier {
     /// Waits until the tables are in memory. Raft votes and acknowledges meanwhile.
     fn load(&mut self) -> Result<(), NodeFailure> {
         if !self.is_loaded {
-            (self.shared.replica.wait_until_loaded())
-                .map_err(|error| NodeFailure::database("loading its tables", error))?;
+            (self.shared.replica.wait_until_loaded()).map_err(|error| match error {
+                source @ Error::TableNotLoaded { .. } => NodeFailure::TablesDamaged { source },
+                error => NodeFailure::database("loading its tables", error),
+            })?;
             self.is_loaded = true;
         }
         Ok(())
     }
 
-    fn apply(&mut self, entry: &LogEntry) -> Result<(), NodeFailure> {
+    /// Applies the waiting entries, up to one with a damaged payload.
+    fn apply_waiting(&mut self) -> Result<(), NodeFailure> {
+        while !self.is_damaged
+            && let Some(entry) = self.waiting.pop_front()
+        {
+            if !self.apply(&entry)? {
+                self.is_damaged = true;
+                self.waiting.push_front(entry);
+            }
+        }
+        Ok(())
+    }
+
+    /// Applies an entry. Returns whether it did: otherwise its payload is damaged.
+    fn apply(&mut self, entry: &LogEntry) -> Result<bool, NodeFailure> {
         assert_eq!(
             entry.index,
             self.applied + 1,
@@ -180,7 +216,11 @@ impl Applier {
         );
         match &entry.body {
             EntryBody::Empty => {}
-            EntryBody::Group(payload) => self.apply_group(entry.index, payload)?,
+            EntryBody::Group(payload) => {
+                if !self.apply_group(entry.index, payload)? {
+                    return Ok(false);
+                }
+            }
             EntryBody::Control(bytes) => self.apply_control(entry.index, bytes)?,
             EntryBody::Membership(bytes) => {
                 // Raft made the change when it handed the entry out.
@@ -201,7 +241,7 @@ impl Applier {
         if entry.body == EntryBody::Empty && self.elected == Some(entry.term) {
             self.take_office(entry.term);
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Takes as many deleted keys out of the indexes as the entry has left, and more: those for which a view was open do not
@@ -254,12 +294,16 @@ impl Applier {
         }
     }
 
-    fn apply_group(&mut self, index: u64, payload: &PayloadRef) -> Result<(), NodeFailure> {
+    /// Applies a group. Returns whether it did: otherwise its payload is damaged.
+    fn apply_group(&mut self, index: u64, payload: &PayloadRef) -> Result<bool, NodeFailure> {
         let worker = usize::from(payload.name.worker);
         let sealed = (self.shared.task_stores.get(worker)).and_then(|it| it.take(payload.name));
         let bytes = match &sealed {
             Some(sealed) => sealed.payload.clone(),
-            None => self.payload(index, payload)?,
+            None => match self.payload(index, payload)? {
+                Some(bytes) => bytes,
+                None => return Ok(false),
+            },
         };
         let read = Payload::read(&bytes).map_err(|error| NodeFailure::invalid(index, error))?;
         let mut commands = 0;
@@ -274,7 +318,7 @@ impl Applier {
         let Some(sealed) = sealed else {
             (self.shared.replica.apply(Stamp(index), read.changes)).map_err(not_applied)?;
             self.note_commands(commands);
-            return Ok(());
+            return Ok(true);
         };
         // Its locks are released as its changes are installed.
         (sealed.locks.install(Stamp(index), read.changes)).map_err(not_applied)?;
@@ -292,7 +336,7 @@ impl Applier {
         let committed = self.committed_at;
         (groups.committed).note(committed.saturating_duration_since(sealed.sealed_at));
         groups.answered.note(sealed.sealed_at.elapsed());
-        Ok(())
+        Ok(true)
     }
 
     fn note_commands(&self, commands: u64) {
@@ -300,19 +344,30 @@ impl Applier {
         self.shared.metrics.increment(Count::GroupsApplied);
     }
 
-    /// Reads the bytes of a payload that another leader has sealed.
-    fn payload(&mut self, index: u64, payload: &PayloadRef) -> Result<Bytes, NodeFailure> {
+    /// Reads the bytes of a payload that another leader has sealed. `None`: they are damaged on the disk. They count as absent
+    /// then, and are fetched from another node; until they are durable again, this node neither votes nor acknowledges.
+    fn payload(&mut self, index: u64, payload: &PayloadRef) -> Result<Option<Bytes>, NodeFailure> {
         if let Some(bytes) = self.shared.cache.get(payload) {
-            return Ok(bytes);
+            return Ok(Some(bytes));
         }
         // It is committed and persisted here; otherwise Raft would not have handed it out.
-        let bytes = (self.shared.store)
+        let shared = &self.shared;
+        match shared
+            .store
             .read_payload_ahead(payload.name, &mut self.ahead)
-            .map_err(|error| NodeFailure::storage("reading a payload", error))?;
-        if !payload.matches(&bytes) {
-            return Err(NodeFailure::damaged(index, *payload));
+        {
+            Ok(bytes) if payload.matches(&bytes) => Ok(Some(bytes)),
+            Ok(_) => Err(NodeFailure::damaged(index, *payload)),
+            Err(error @ (StoreError::DamagedPayload { .. } | StoreError::Device { .. })) => {
+                slog::warn!(shared.logger, "a payload on this disk is damaged: it is fetched from another node";
+                    "entry" => index, "error" => %ErrorSentence(&error));
+                shared.metrics.increment(Count::PayloadsDamaged);
+                shared.store.forget_damaged(payload);
+                shared.raft.put(RaftEvent::PayloadDamaged(*payload));
+                Ok(None)
+            }
+            Err(error) => Err(NodeFailure::storage("reading a payload", error)),
         }
-        Ok(bytes)
     }
 
     fn apply_control(&mut self, index: u64, bytes: &[u8]) -> Result<(), NodeFailure> {

@@ -51,7 +51,9 @@ impl Default for ImageOptions {
 pub(crate) enum ImageEvent {
     /// Looks whether an image is due.
     Look,
-    /// The view that was asked for; `None`: no entry was applied since the last image.
+    /// An image is due now: another node needs it, or a file of the last one is damaged.
+    Wanted,
+    /// The view that was asked for; `None`: no entry was applied since the last image, and it is not to be written again.
     View(Option<Box<ViewForImage>>),
     /// A client wants an image as of now.
     Backup(ConnectionId),
@@ -81,6 +83,8 @@ pub(crate) struct Checkpointer {
     waiting: u32,
     /// A client waits for an image whose view is opened after its request.
     backup: Option<ConnectionId>,
+    /// An image is due, whatever has grown.
+    is_wanted: bool,
     /// Looks before another image is due.
     pause: u32,
 }
@@ -97,6 +101,7 @@ impl Checkpointer {
             truncated_bytes: 0,
             waiting: 0,
             backup: None,
+            is_wanted: false,
             pause: 0,
         }
     }
@@ -111,9 +116,13 @@ impl Checkpointer {
                 self.shared.room.looked();
                 self.shared.pinned_images.lock().look();
                 self.pause = self.pause.saturating_sub(1);
-                if self.waiting == 0 && self.pause == 0 && self.is_due() {
+                if self.waiting == 0 && self.pause == 0 && (self.is_wanted || self.is_due()) {
                     self.ask_for_view();
                 }
+                Ok(())
+            }
+            ImageEvent::Wanted => {
+                self.is_wanted = true;
                 Ok(())
             }
             ImageEvent::View(opened) => {
@@ -139,7 +148,9 @@ impl Checkpointer {
 
     fn ask_for_view(&mut self) {
         self.waiting += 1;
-        self.shared.applier.put(ApplierEvent::OpenImageView);
+        let again = std::mem::take(&mut self.is_wanted);
+        let event = ApplierEvent::OpenImageView { again };
+        self.shared.applier.put(event);
     }
 
     /// The length of the log, with all that was truncated.

@@ -5,6 +5,7 @@
 //!  2 fetch   image 16 | file 4 | offset 8
 //!  3 part    image 16 | file 4 | offset 8 | length of the file 8 | bytes
 //!  4 gone    image 16
+//!  5 ask     image 16 | above 8 | through 8
 //! ```
 //! The first byte is the kind, numbers are little-endian.
 
@@ -14,6 +15,7 @@ const OFFER: u8 = 1;
 const FETCH: u8 = 2;
 const PART: u8 = 3;
 const GONE: u8 = 4;
+const ASK: u8 = 5;
 
 /// Longest part of a file.
 pub(crate) const PART_BYTES: usize = 256 << 10;
@@ -61,6 +63,13 @@ pub enum ImageContent {
     },
     /// The image is not there any more: there is a newer one.
     Gone,
+    /// Asks for the offer of any image: the node has lost data that is in images. No image has the message's identity.
+    Ask {
+        /// The entry through which the node has everything: an image above it helps.
+        above: u64,
+        /// The last entry of which it has lost something: an image at it or above it has everything.
+        through: u64,
+    },
 }
 
 impl ImageMessage {
@@ -85,6 +94,7 @@ impl ImageMessage {
             ImageContent::Fetch { .. } => FETCH,
             ImageContent::Part { .. } => PART,
             ImageContent::Gone => GONE,
+            ImageContent::Ask { .. } => ASK,
         };
         out.put_u8(kind);
         out.put_u128_le(self.image);
@@ -109,6 +119,10 @@ impl ImageMessage {
                 out.put_slice(bytes);
             }
             ImageContent::Gone => {}
+            ImageContent::Ask { above, through } => {
+                out.put_u64_le(*above);
+                out.put_u64_le(*through);
+            }
         }
         out.freeze()
     }
@@ -142,6 +156,10 @@ impl ImageMessage {
                 }
             }
             GONE => ImageContent::Gone,
+            ASK => ImageContent::Ask {
+                above: from.try_get_u64_le().ok()?,
+                through: from.try_get_u64_le().ok()?,
+            },
             _ => return None,
         };
         from.is_empty().then_some(Self { image, content })
@@ -167,6 +185,10 @@ mod tests {
                 bytes: Bytes::from_static(b"rows"),
             },
             ImageContent::Gone,
+            ImageContent::Ask {
+                above: 3,
+                through: 1 << 40,
+            },
         ];
         for content in contents {
             let is_part = matches!(content, ImageContent::Part { .. });

@@ -1,5 +1,6 @@
 //! Copies an image of another node, for a node that needs entries which that one has truncated: one that was away for long,
-//! or a new one.
+//! or a new one. A node that has lost data asks for an offer (rule 13): payloads that no other node has in its log any more, or its
+//! own image.
 //!
 //! The copy is made beside the node's own tables, which go on meanwhile; it also votes and acknowledges. Parts that are lost
 //! are asked for again. When everything is durable, the directory names the copy, and the node starts again with it.
@@ -89,7 +90,7 @@ impl ImageReceiver {
                         }
                     }
                     // The fetch thread answers them.
-                    ImageContent::Fetch { .. } => {}
+                    ImageContent::Fetch { .. } | ImageContent::Ask { .. } => {}
                 }
             }
         }
@@ -97,7 +98,7 @@ impl ImageReceiver {
     }
 
     fn offered(&mut self, from: NodeId, id: u128, index: u64, bytes: u64) {
-        if self.pause > 0 || index <= self.shared.applied() {
+        if self.pause > 0 || !self.is_newer(index) {
             return;
         }
         match &mut self.copying {
@@ -113,7 +114,7 @@ impl ImageReceiver {
             Ok(copy) => copy,
             Err(error) => return self.give_up(&error),
         };
-        slog::info!(self.shared.logger, "copies an image of another node, as the log there begins later";
+        slog::info!(self.shared.logger, "copies an image of another node, which has what this one lacks";
             "node" => %from, "through" => index, "bytes" => bytes);
         self.copying = Some(Copying {
             from,
@@ -124,6 +125,13 @@ impl ImageReceiver {
             requests: 0,
         });
         self.ask();
+    }
+
+    /// Whether an image through this entry has more than the node.
+    fn is_newer(&self, index: u64) -> bool {
+        let applied = self.shared.applied();
+        // Without tables, the log goes on behind the entry.
+        index > applied || self.shared.tables_lost && index == applied
     }
 
     /// Asks for what comes next.
@@ -197,7 +205,7 @@ impl ImageReceiver {
         let Some(copying) = self.copying.take() else {
             return Ok(());
         };
-        if copying.index <= self.shared.applied() {
+        if !self.is_newer(copying.index) {
             // The log came nevertheless.
             return Ok(());
         }

@@ -6,7 +6,9 @@ use namiki::replica::{PinnedImage, Replica};
 use namiki_client::protocol::Response;
 use namiki_platform::ErrorSentence;
 
+use super::checkpointer::ImageEvent;
 use super::message::{ImageContent, ImageMessage, PART_BYTES};
+use crate::metrics::Count;
 use crate::network::{NodeId, PeerMessage};
 use crate::shared::Shared;
 
@@ -73,6 +75,16 @@ impl PinnedImages {
         Ok(self.images.last().map(|it| &it.image))
     }
 
+    /// The latest.
+    fn latest(&self) -> Option<&PinnedImage> {
+        self.images.last().map(|it| &it.image)
+    }
+
+    /// Forgets an image: a file of it is damaged.
+    fn forget(&mut self, id: u128) {
+        self.images.retain(|it| it.image.id() != id);
+    }
+
     /// The image of this identity, which is asked for.
     pub(crate) fn get(&mut self, id: u128) -> Option<&PinnedImage> {
         let pinned = self.images.iter_mut().find(|it| it.image.id() == id)?;
@@ -81,19 +93,48 @@ impl PinnedImages {
     }
 }
 
+/// Offers a node that has lost data an image, which has to be above an entry. If only a newer one has all that the node
+/// needs, through another entry, one is written first: the node asks again.
+pub(crate) fn answer_ask(shared: &Shared, to: NodeId, above: u64, through: u64) {
+    let index = pin(shared, to, through);
+    if index < through && index < shared.applied() {
+        shared.images.put(ImageEvent::Wanted);
+    } else if index > above {
+        send_offer(shared, to);
+    }
+}
+
 /// Offers a node an image.
 pub(crate) fn offer(shared: &Shared, to: NodeId) {
+    pin(shared, to, shared.truncated());
+    send_offer(shared, to);
+}
+
+/// Pins the newest image, unless one that is being sent goes as far as this. Returns its last entry; 0 without an image.
+fn pin(shared: &Shared, to: NodeId, through: u64) -> u64 {
     let mut pinned = shared.pinned_images.lock();
-    // Another node gets the same one.
-    let offered = match pinned.being_sent(shared.truncated()) {
-        Some(image) => Some((image.id(), image.stamp().0, image.len_bytes())),
-        None => match pinned.pin(&shared.replica) {
-            Ok(image) => image.map(|image| (image.id(), image.stamp().0, image.len_bytes())),
-            Err(error) => return cannot_read(shared, to, &error),
-        },
-    };
-    if let Some((image, index, bytes)) = offered {
-        let content = ImageContent::Offer { index, bytes };
+    if let Some(image) = pinned.being_sent(through) {
+        return image.stamp().0;
+    }
+    match pinned.pin(&shared.replica) {
+        Ok(image) => image.map_or(0, |image| image.stamp().0),
+        Err(error) => {
+            slog::warn!(shared.logger, "the own image cannot be read for another node, so another one is written"; "node" => %to,
+                "error" => %ErrorSentence(&error));
+            shared.metrics.increment(Count::ImageFilesDamaged);
+            shared.images.put(ImageEvent::Wanted);
+            0
+        }
+    }
+}
+
+fn send_offer(shared: &Shared, to: NodeId) {
+    if let Some(image) = shared.pinned_images.lock().latest() {
+        let content = ImageContent::Offer {
+            index: image.stamp().0,
+            bytes: image.len_bytes(),
+        };
+        let image = image.id();
         let message = ImageMessage { image, content };
         (shared.network).send(to, PeerMessage::Image(message));
     }
@@ -110,6 +151,11 @@ pub(crate) fn send_parts(shared: &Shared, to: NodeId, id: u128, file: u32, from:
     let Some((image, file_bytes)) = image.and_then(|it| Some((it, it.file_bytes(file)?))) else {
         return send(ImageContent::Gone);
     };
+    if from == 0 && !image.is_whole(file) {
+        note_damaged(shared, image, file);
+        pinned.forget(id);
+        return send(ImageContent::Gone);
+    }
     let until = file_bytes.min(from.saturating_add(REQUEST_BYTES));
     let mut offset = from;
     loop {
@@ -139,10 +185,23 @@ pub(crate) fn client_part(shared: &Shared, id: u128, file: u32, offset: u64) -> 
     let Some((image, file_bytes)) = image.and_then(|it| Some((it, it.file_bytes(file)?))) else {
         return refused("the node has this image no more: begin the backup again".to_owned());
     };
+    if offset == 0 && !image.is_whole(file) {
+        note_damaged(shared, image, file);
+        pinned.forget(id);
+        return refused("a file of the image is damaged: begin the backup again".to_owned());
+    }
     match image.read(file, offset, CLIENT_PART_BYTES) {
         Ok(bytes) => Response::BackupPart { file_bytes, bytes },
         Err(error) => refused(format!("the image cannot be read: {error}")),
     }
+}
+
+/// It would be refused at the other end. The next image has its rows from memory.
+fn note_damaged(shared: &Shared, image: &PinnedImage, file: u32) {
+    slog::warn!(shared.logger, "a file of the own image is damaged, so another image is written"; "file" => file);
+    shared.metrics.increment(Count::ImageFilesDamaged);
+    shared.replica.rewrite_file(image, file);
+    shared.images.put(ImageEvent::Wanted);
 }
 
 fn cannot_read(shared: &Shared, to: NodeId, error: &dyn std::error::Error) {

@@ -42,8 +42,14 @@ pub(crate) enum Count {
     /// Payloads that other nodes requested and that this node does not have.
     PayloadsNotServed,
     /// Payloads on this node's disk that were missing or damaged at the start, or could not be read
-    /// or failed their check when another node asked for them.
+    /// or failed their check when they were applied or another node asked for them.
     PayloadsDamaged,
+    /// Damaged frames of payloads that were found at the start.
+    FramesDamaged,
+    /// Files of the own image that were found damaged when another node asked for them.
+    ImageFilesDamaged,
+    /// Starts (one at most) at which the tables of the directory could not be used.
+    TablesLost,
     /// Received payloads that did not match their entry, or were too long.
     PayloadsRefused,
     /// Received payloads that were dropped because the disk does not keep up.
@@ -61,7 +67,7 @@ pub(crate) enum Count {
 }
 
 /// Names of the counters in the order of [`Count`], and their meaning.
-pub(crate) const COUNTS: [(Count, &str, &str); 17] = [
+pub(crate) const COUNTS: [(Count, &str, &str); 20] = [
     (
         Count::Campaigns,
         "campaigns",
@@ -106,7 +112,22 @@ pub(crate) const COUNTS: [(Count, &str, &str); 17] = [
     (
         Count::PayloadsDamaged,
         "payloads_damaged",
-        "Payloads on this node's disk that were missing or damaged at the start, or when a node asked for them.",
+        "Payloads on this node's disk that were missing or damaged at the start, or when they were read.",
+    ),
+    (
+        Count::FramesDamaged,
+        "frames_damaged",
+        "Damaged frames of payloads in the log, found at the start.",
+    ),
+    (
+        Count::ImageFilesDamaged,
+        "image_files_damaged",
+        "Files of this node's image that were found damaged, and are written again.",
+    ),
+    (
+        Count::TablesLost,
+        "tables_lost",
+        "Starts at which the tables could not be used, so that another node's image is installed.",
     ),
     (
         Count::PayloadsRefused,

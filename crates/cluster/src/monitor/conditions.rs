@@ -256,13 +256,12 @@ fn follower(node: &Observation, peer: &ObservedPeer, found: &mut Found) {
 }
 
 fn payloads(node: &Observation, happened: &Happened, found: &mut Found) {
-    let number = node.node.number();
     if node.missing_payloads > 0 {
         found.error(
             Subject::MissingPayloads,
             format!(
-                "{} payloads of the log are damaged or missing on this disk: the node fetches them, and until then neither votes nor \
-                 acknowledges; check the disk; if the number does not fall, replace the node: namiki cluster replace {number}",
+                "{} payloads of the log are damaged or missing on this disk: the node gets them, or an image of the tables, from the others, \
+                 and until then neither votes nor acknowledges; check the disk; if the number does not fall, start the nodes that are down",
                 node.missing_payloads
             ),
         );
@@ -271,8 +270,8 @@ fn payloads(node: &Observation, happened: &Happened, found: &mut Found) {
         found.error(
             Subject::DamagedPayload,
             format!(
-                "{} payloads on this disk could not be read or failed their check: the disk loses data; check it, and replace the node: namiki \
-                 cluster replace {number}",
+                "{} payloads on this disk could not be read or failed their check: the disk loses data, and the node gets it from the others; \
+                 check the disk, and move the node to another one if this happens again",
                 happened.damaged_payloads
             ),
         );
@@ -472,13 +471,13 @@ mod tests {
             |node, _| (node.leader, node.missing_payloads) = (None, 7),
             Subject::MissingPayloads,
             Error,
-            "namiki cluster replace 1",
+            "start the nodes that are down",
         );
         only(
             |_, happened| happened.damaged_payloads = 1,
             Subject::DamagedPayload,
             Error,
-            "check it",
+            "check the disk",
         );
         only(
             |_, happened| happened.longest_flush = (TIMEOUT, 2),

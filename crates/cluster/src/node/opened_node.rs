@@ -3,13 +3,14 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use namiki::Error;
 use namiki::replica::Replica;
 use namiki_platform::disk::Disk;
 
 use crate::failure::NodeFailure;
-use crate::image::rows::{ImageState, read_rows};
+use crate::image::rows::{ImageRowsError, ImageState, read_rows};
 use crate::storage::{
-    LogPosition, NodeDir, NodeStore, Recovered, Snapshot, StoreError, StoreOptions,
+    LogPosition, NodeDir, NodeStore, Recovered, Snapshot, StoreError, StoreOptions, TablesFound,
 };
 
 /// What was found in a node's directory, to [start](super::Node::start) it from.
@@ -20,6 +21,8 @@ pub struct OpenedNode {
     pub(crate) replica: Replica,
     /// What its image says of the cluster; `None` without one.
     pub(crate) image: Option<ImageState>,
+    /// Why the tables of the directory cannot be used, if so.
+    pub(crate) damage: Option<Box<OpenError>>,
 }
 
 /// Why a node's directory cannot be opened.
@@ -37,34 +40,66 @@ pub enum OpenError {
 impl OpenedNode {
     /// Opens a directory: first the image of the tables, then the log above its entry S.
     ///
+    /// If the image is damaged, the node starts without tables: the log is whole behind the last truncation. It votes and
+    /// acknowledges, and installs an image of another node.
+    ///
     /// # Errors
     /// [`OpenError`]. Nothing that the node has is lost.
     pub fn open(disk: Arc<dyn Disk>, dir: &Path, options: StoreOptions) -> Result<Self, OpenError> {
-        let of_tables = |error| NodeFailure::database("opening its tables", error);
         let node_dir = NodeDir::lock(disk, dir)?;
-        let replica = node_dir.open_replica(&options).map_err(of_tables)?;
-        let image = read_rows(&replica)
-            .map_err(|error| NodeFailure::database("opening its tables", error))?;
-        let snapshot = image.as_ref().map(|image| Snapshot {
-            position: LogPosition {
-                index: replica.applied_through().0,
-                term: image.head.term,
+        let (tables, mut damage) = match open_tables(&node_dir, &options) {
+            Ok(tables) => (Some(tables), None),
+            Err(TablesError::Damaged(error)) => (None, Some(Box::new(OpenError::Tables(error)))),
+            Err(TablesError::Other(error)) => return Err(error.into()),
+        };
+        let snapshot = match &tables {
+            Some((replica, Some(image))) => Snapshot {
+                position: LogPosition {
+                    index: replica.applied_through().0,
+                    term: image.head.term,
+                },
+                members: image.head.members.encode(),
             },
-            members: image.head.members.encode(),
-        });
+            _ => Snapshot::default(),
+        };
+        let found = match tables {
+            Some(_) => TablesFound::PerhapsOld,
+            None => TablesFound::Lost,
+        };
+        let position = snapshot.position;
         let options = StoreOptions {
-            snapshot: snapshot.unwrap_or_default(),
+            snapshot,
             ..options
         };
         node_dir
             .remove_superseded_tables()
             .map_err(|error| NodeFailure::database("removing superseded tables", error))?;
-        let (store, recovered) = node_dir.open_log(options)?;
+        let (store, recovered) = node_dir.open_log(options, found)?;
+        let (replica, image) = match tables {
+            Some(tables) if !recovered.tables_lost => tables,
+            _ => {
+                let lost = || StoreError::SnapshotLost {
+                    dir: dir.to_owned(),
+                    needed: recovered.snapshot.position,
+                    found: position,
+                };
+                let why = damage.get_or_insert_with(|| Box::new(OpenError::Store(lost())));
+                if let [_] = recovered.membership[..] {
+                    // There is no other node.
+                    let unopened = std::mem::replace(&mut **why, OpenError::Store(lost()));
+                    return Err(unopened);
+                }
+                let empty = Replica::in_memory();
+                let failed = |error| NodeFailure::database("starting without tables", error);
+                (empty.map_err(failed)?, None)
+            }
+        };
         Ok(Self {
             store,
             recovered,
             replica,
             image,
+            damage,
         })
     }
 
@@ -72,5 +107,42 @@ impl OpenedNode {
     #[must_use]
     pub fn recovered(&self) -> &Recovered {
         &self.recovered
+    }
+}
+
+enum TablesError {
+    /// Another node's image can take their place.
+    Damaged(NodeFailure),
+    Other(NodeFailure),
+}
+
+/// Opens the tables, and reads what their image says of the cluster.
+fn open_tables(
+    node_dir: &NodeDir,
+    options: &StoreOptions,
+) -> Result<(Replica, Option<ImageState>), TablesError> {
+    let replica = node_dir.open_replica(options).map_err(|error| {
+        let is_damaged = error.is_damaged_image();
+        TablesError::of(
+            is_damaged,
+            NodeFailure::database("opening its tables", error),
+        )
+    })?;
+    let image = read_rows(&replica).map_err(|error| {
+        let is_damaged = matches!(error, ImageRowsError::Read(Error::TableNotLoaded { .. }));
+        TablesError::of(
+            is_damaged,
+            NodeFailure::database("opening its tables", error),
+        )
+    })?;
+    Ok((replica, image))
+}
+
+impl TablesError {
+    fn of(is_damaged: bool, failure: NodeFailure) -> Self {
+        match is_damaged {
+            true => Self::Damaged(failure),
+            false => Self::Other(failure),
+        }
     }
 }

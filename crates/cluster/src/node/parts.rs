@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use namiki_client::protocol::{Request, Response, Role};
+use namiki_platform::ErrorSentence;
 use parking_lot::Mutex;
 
 use super::{NodeOptions, OpenedNode};
@@ -18,7 +19,7 @@ use crate::groups::log_writer::{write_payloads, write_records};
 use crate::groups::producer::Producer;
 use crate::groups::worker::Worker;
 use crate::image::checkpointer::{Checkpointer, ImageEvent};
-use crate::image::message::ImageContent;
+use crate::image::message::{ImageContent, ImageMessage};
 use crate::image::receiver::{CopyEvent, ImageReceiver};
 use crate::image::sender;
 use crate::mailbox::Mailbox;
@@ -68,6 +69,7 @@ impl Parts {
             recovered,
             replica,
             image,
+            damage,
         } = opened;
         let store = Arc::new(store);
         let node = recovered.identity.node;
@@ -81,14 +83,15 @@ impl Parts {
             members: recovered.snapshot.members.clone(),
             entries: recovered.entries,
             missing: recovered.missing,
+            tables_lost: recovered.tables_lost,
         };
         let (members, commands, sessions) = match image {
             Some(image) => (image.head.members, image.head.commands, image.sessions),
-            None => (
-                Membership::new(&restored.voters),
-                0,
-                SessionTable::default(),
-            ),
+            None => {
+                let at_snapshot = Membership::decode(&restored.members);
+                let members = at_snapshot.unwrap_or_else(|| Membership::new(&restored.voters));
+                (members, 0, SessionTable::default())
+            }
         };
         let at = restored.snapshot;
         let shared = Arc::new(Shared {
@@ -111,6 +114,7 @@ impl Parts {
             images: Mailbox::default(),
             copies: Mailbox::default(),
             pinned_images: Mutex::default(),
+            tables_lost: recovered.tables_lost,
             truncated: AtomicU64::new(at.index),
             room: RoomByImages::default(),
             scans: Mailbox::default(),
@@ -138,6 +142,16 @@ impl Parts {
             logger: options.logger.clone(),
             failure: Mutex::new(None),
         });
+        if let Some(damage) = &damage {
+            slog::warn!(shared.logger, "the tables of the directory cannot be used: an image of another node is installed";
+                "error" => %ErrorSentence(damage));
+            shared.metrics.increment(Count::TablesLost);
+        }
+        for damage in &recovered.damage {
+            slog::warn!(shared.logger, "the log is damaged: payloads that are lost are fetched from other nodes";
+                "worker" => damage.worker, "frames" => damage.frames, "first" => %ErrorSentence(&*damage.first));
+            (shared.metrics).add(Count::FramesDamaged, damage.frames);
+        }
         // What was damaged while the node did not run.
         (shared.metrics).add(Count::PayloadsDamaged, restored.missing.len() as u64);
         let raft = RaftDriver::new(&options.raft(node), restored, store)?;
@@ -225,6 +239,16 @@ pub(crate) fn run_raft(
                 term,
                 leader_term,
             }),
+            RaftEffect::AskForImage(node, through) => {
+                let applied = shared.applied();
+                // Without tables, an image of the entry behind which the log begins helps, too.
+                let above = applied.saturating_sub(u64::from(shared.tables_lost));
+                let through = through.max(above + 1);
+                let content = ImageContent::Ask { above, through };
+                let message = ImageMessage { image: 0, content };
+                shared.network.send(node, PeerMessage::Image(message));
+            }
+            RaftEffect::PayloadsRestored => shared.applier.put(ApplierEvent::PayloadsRestored),
             RaftEffect::Members(membership) => shared.set_membership(membership),
             RaftEffect::MembersDurable(nodes) => {
                 for node in nodes {
@@ -346,6 +370,10 @@ pub(crate) fn run_fetches(shared: &Shared, fetches: impl IntoIterator<Item = (No
                 sender::offer(shared, from);
                 continue;
             }
+            Fetch::Ask { above, through } => {
+                sender::answer_ask(shared, from, above, through);
+                continue;
+            }
             Fetch::ImageFile {
                 image,
                 file,
@@ -449,6 +477,10 @@ impl Inbox for NodeInbox {
                         offset,
                     };
                     // It is asked for again.
+                    (shared.fetches).put_within((from, fetch), FETCH_MAX, FETCHES_MAX);
+                }
+                ImageContent::Ask { above, through } => {
+                    let fetch = Fetch::Ask { above, through };
                     (shared.fetches).put_within((from, fetch), FETCH_MAX, FETCHES_MAX);
                 }
                 _ => {

@@ -15,6 +15,7 @@ use super::entry_codec::{encode_body, from_raft};
 use super::entry_log::EntryLog;
 use super::events_and_effects::{RaftEffect, RaftEvent, RaftView};
 use super::held_appends::HeldAppends;
+use super::lost_data::{FETCH_TICKS, LostData};
 use super::members::{Members, change_of};
 use super::message_codec::decode;
 use super::payloads_here::{DurablePayloads, Here};
@@ -24,15 +25,8 @@ use super::start_messages::AtStart;
 use crate::entry::{EntryBody, LogEntry, PayloadName, PayloadRef};
 use crate::fault_injection::{Fault, FaultInjection};
 use crate::membership::{Member, Membership};
-use crate::network::{NodeId, PeerMessage};
+use crate::network::NodeId;
 use crate::storage::{LogPosition, RaftRecord};
-
-/// Largest number of payloads in one fetch request.
-pub(crate) const FETCH_MAX: usize = 1024;
-/// Largest number of their bytes, unless a single one has more.
-const FETCH_BYTES: usize = 4 << 20;
-/// Ticks between two requests for the same payloads.
-const FETCH_TICKS: u32 = 2;
 
 /// Lag of committed entries to apply at which a node avoids leadership.
 pub(crate) const LAG_MAX: u64 = 1000;
@@ -83,6 +77,9 @@ pub(crate) struct RestoredRaft {
     /// Payloads that were persisted and are damaged or gone: until they are restored, the node does
     /// not participate.
     pub(crate) missing: Vec<PayloadRef>,
+    /// The tables are lost: until another node's image is installed, nothing is handed out, and the
+    /// node votes and acknowledges, but does not lead.
+    pub(crate) tables_lost: bool,
 }
 
 /// Raft refuses to start.
@@ -101,11 +98,11 @@ pub(crate) struct RaftDriver {
     pub(super) raft: RawNode<EntryLog>,
     pub(super) node: NodeId,
     pub(super) members: Members,
-    here: Here,
-    held: HeldAppends,
+    pub(super) here: Here,
+    pub(super) held: HeldAppends,
     pub(super) persistence: Persistence,
     pub(super) inquiry: StartInquiry,
-    missing: Vec<PayloadRef>,
+    pub(super) lost: LostData,
     /// Committed entries that are withheld while payloads are missing.
     withheld: Vec<LogEntry>,
     pub(super) last_batch: u64,
@@ -125,14 +122,14 @@ pub(crate) struct RaftDriver {
     /// The commit index at the start of the node.
     restored_commit: u64,
     random: Random,
-    ticks_since_fetch: u32,
+    pub(super) ticks_since_fetch: u32,
     /// Ticks for which the disk has made nothing durable that Raft waits for.
     stalled_ticks: usize,
     /// The node that was last asked to take over leadership.
     handed_to: Option<u64>,
-    fetches: usize,
+    pub(super) fetches: usize,
     /// Payloads that were requested and have not arrived.
-    fetching: HashSet<PayloadName>,
+    pub(super) fetching: HashSet<PayloadName>,
     /// Proposals that Raft rejected although this node leads: retried at each tick.
     postponed: Vec<EntryBody>,
     view: Option<RaftView>,
@@ -241,7 +238,7 @@ impl RaftDriver {
             held: HeldAppends::default(),
             persistence: Persistence::default(),
             inquiry,
-            missing: restored.missing,
+            lost: LostData::new(restored.missing, restored.tables_lost),
             withheld: Vec::new(),
             last_batch: 0,
             recorded_vote: (restored.term, restored.vote),
@@ -300,9 +297,13 @@ impl RaftDriver {
                     }
                     self.persistence.payload_is_durable(&payload);
                 }
-                let here = &self.here;
-                self.missing.retain(|payload| !here.is_durable(payload));
+                self.forget_restored();
                 self.give_out();
+            }
+            RaftEvent::PayloadDamaged(payload) => {
+                self.lost.missing.push(payload);
+                self.forget_restored();
+                self.fetch_missing();
             }
             RaftEvent::BatchDurable(batch) => self.persistence.batch_is_durable(batch),
             RaftEvent::Propose(body) => self.propose(body),
@@ -402,11 +403,6 @@ impl RaftDriver {
         }
     }
 
-    /// Whether the node participates: nothing that it has acknowledged is missing.
-    fn is_whole(&self) -> bool {
-        self.missing.is_empty()
-    }
-
     fn tick(&mut self) {
         self.ticks += 1;
         for body in std::mem::take(&mut self.postponed) {
@@ -417,8 +413,14 @@ impl RaftDriver {
         self.inquiry.tick(self.is_leaderless());
         if self.is_whole() && !self.inquiry.is_silent() {
             self.draw_timeout();
+            if self.lost.tables_lost {
+                // It does not stand for election.
+                let elapsed = &mut self.raft.raft.election_elapsed;
+                *elapsed = (*elapsed).min(3 * self.election_ticks - 2);
+            }
             self.raft.tick();
         }
+        self.ask_for_image();
         self.stalled_ticks += 1;
         if self.persistence.take_progress() {
             self.stalled_ticks = 0;
@@ -433,46 +435,6 @@ impl RaftDriver {
         if self.ticks_since_fetch >= FETCH_TICKS {
             self.fetch_missing();
         }
-    }
-
-    /// Fetches missing payloads: from the leader first, then from the others in turn.
-    fn fetch_missing(&mut self) {
-        let missing: Vec<PayloadRef> = if !self.is_whole() {
-            self.missing.iter().take(FETCH_MAX).copied().collect()
-        } else if self.held.is_empty() {
-            return;
-        } else {
-            (self.held).missing(FETCH_MAX, FETCH_TICKS, &self.here)
-        };
-        let leader = self.leader();
-        let mut others: Vec<NodeId> = self.members.others().collect();
-        if let Some(leader) = leader
-            && leader != self.node
-            && !others.contains(&leader)
-        {
-            // It has become a member by an entry that has not arrived here yet.
-            others.push(leader);
-        }
-        if missing.is_empty() || others.is_empty() {
-            return;
-        }
-        self.ticks_since_fetch = 0;
-        let at = match others.iter().position(|it| Some(*it) == leader) {
-            Some(at) if self.fetches.is_multiple_of(2) => at,
-            _ => self.fetches / 2 % others.len(),
-        };
-        // After a complete answer, the same node is asked again.
-        self.fetches += usize::from(!self.fetching.is_empty());
-        let mut bytes = 0;
-        let payloads = missing.into_iter().take_while(|payload| {
-            let is_first = bytes == 0;
-            bytes += payload.length as usize;
-            is_first || bytes <= FETCH_BYTES
-        });
-        let payloads: Vec<_> = payloads.collect();
-        self.fetching = payloads.iter().map(|payload| payload.name).collect();
-        let message = PeerMessage::FetchPayloads { payloads };
-        self.effects.push(RaftEffect::Send(others[at], message));
     }
 
     fn receive(&mut self, mut message: Message) {
@@ -556,6 +518,9 @@ impl RaftDriver {
     /// Whether the tables lag far behind the log. If such a node were elected, all clients would
     /// wait.
     fn is_behind(&self) -> bool {
+        if self.lost.tables_lost {
+            return true;
+        }
         let committed = self.raft.raft.raft_log.committed;
         self.applied
             .is_some_and(|applied| applied < self.restored_commit || committed > applied + LAG_MAX)
@@ -695,9 +660,9 @@ impl RaftDriver {
     }
 
     /// Hands out committed entries. A node that lacks payloads cannot apply entries before the
-    /// payloads are restored.
+    /// payloads are restored, and one without tables none.
     fn give_out(&mut self) {
-        if self.is_whole() && !self.withheld.is_empty() {
+        if self.is_whole() && !self.lost.tables_lost && !self.withheld.is_empty() {
             let committed = std::mem::take(&mut self.withheld);
             self.effects.push(RaftEffect::Committed(committed));
         }
@@ -766,7 +731,7 @@ impl RaftDriver {
             persisted: raft.raft_log.persisted,
             committed: raft.raft_log.committed,
             refused: self.refused,
-            missing: self.missing.len() as u64,
+            missing: self.lost.missing.len() as u64,
             matched,
             start: self.start_view(),
         };

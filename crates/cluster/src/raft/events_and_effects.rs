@@ -44,6 +44,8 @@ pub(crate) enum RaftEvent {
     PayloadReceived(PayloadRef),
     /// These payloads are durable.
     PayloadsDurable(Vec<PayloadRef>),
+    /// A payload of a committed entry cannot be read back from the disk, which has forgotten it.
+    PayloadDamaged(PayloadRef),
     /// Every batch of records through this one is durable.
     BatchDurable(u64),
     /// Propose this as an entry.
@@ -98,6 +100,11 @@ pub(crate) enum RaftEffect {
     /// For a leader: this node needs entries that are truncated, so it needs an image. Repeated every
     /// election timeout while that is so.
     NeedsSnapshot(NodeId),
+    /// Ask this node for an image: nodes do not send data that this one has lost, perhaps because they have it in their
+    /// images. One through this entry has all of it. Repeated every election timeout while that is so.
+    AskForImage(NodeId, u64),
+    /// The payloads that were [damaged](RaftEvent::PayloadDamaged) are durable again.
+    PayloadsRestored,
     /// This node does not become a member, or not now.
     NotReplaced(NodeId, ReplaceRefusal),
     /// Other nodes know these members, which are newer than those of the own log. They have to be

@@ -18,11 +18,14 @@
 //!
 //! Paper: raft-pwal §2.1, §3.2
 
+#[cfg(test)]
+mod damage_tests;
 mod driver;
 mod entry_codec;
 mod entry_log;
 mod events_and_effects;
 mod held_appends;
+mod lost_data;
 mod member_changes;
 mod members;
 #[cfg(test)]
@@ -43,10 +46,11 @@ mod test_options;
 mod truncation_tests;
 
 pub(crate) use driver::RaftError;
-pub(crate) use driver::{FETCH_MAX, LAG_MAX, RaftDriver, RaftOptions, RestoredRaft};
+pub(crate) use driver::{LAG_MAX, RaftDriver, RaftOptions, RestoredRaft};
 pub(crate) use events_and_effects::{
     RAFT_BYTES_MAX, RAFT_MESSAGE_BYTES, RaftEffect, RaftEvent, RaftView, ReadId, StartView,
 };
+pub(crate) use lost_data::FETCH_MAX;
 pub(crate) use members::ReplaceRefusal;
 #[cfg(feature = "hostile-bytes")]
 pub(crate) use message_codec::{look_at_message, messages};

@@ -4,8 +4,8 @@
 //! next, how long a message or a disk write takes, which messages are lost, duplicated or
 //! reordered, which links are cut in which direction, which node crashes at which write and which
 //! data without durability its disk keeps, which disk is lost and whether the old one returns
-//! later, which disk goes back to an earlier state. A run has two phases: the first has faults; in the second, without faults, everything has
-//! to be answered.
+//! later, which disk goes back to an earlier state. In some runs, disks damage data at rest (`damage.rs`). A run has two
+//! phases: the first has faults; in the second, without faults, everything has to be answered.
 //!
 //! Checks (`checks.rs`) at every step: a term has one leader; logs agree on applied entries; a
 //! command is applied once; every command acknowledged to a client is in the log, with the
@@ -18,6 +18,7 @@
 mod back_plan;
 mod checks;
 mod client;
+mod damage;
 mod disks_back;
 mod network;
 mod node;
@@ -84,6 +85,7 @@ mod tests {
         let count: u64 = count.map_or(100, |it| it.parse().expect("a number of seeds"));
         let (mut counted, mut replacements, mut went_back, mut fates) = (0, 0, 0, 0);
         let (mut images, mut installs) = (0, 0);
+        let (mut damaged, mut found, mut tables_lost) = (0, [0; 2], 0);
         for seed in first..first + count {
             let report = run(&SimOptions::of(seed));
             let report = report.unwrap_or_else(|error| panic!("seed {seed}: {error}"));
@@ -93,13 +95,27 @@ mod tests {
             fates += report.fates;
             images += report.images;
             installs += report.installs;
+            damaged += report.damaged_payloads;
+            found[0] += report.found_payloads;
+            found[1] += report.found_files;
+            tables_lost += report.tables_lost;
         }
         eprintln!(
-            "{count} seeds, {replacements} nodes replaced, {went_back} disks went back, {images} images, \
-             {installs} installed, {fates} groups of dead clients"
+            "{count} seeds, {replacements} nodes replaced, {went_back} disks went back, {images} images, {installed} installed, \
+             {fates} groups of dead clients, {damaged} payloads damaged, {} found by running nodes, {} files of images, too, \
+             {tables_lost} times the tables lost",
+            found[0],
+            found[1],
+            installed = installs,
         );
         assert!(count < 20 || went_back > 0, "no disk went back");
         assert!(count < 20 || fates > 0, "no session was resumed");
+        assert!(
+            count < 20 || damaged > 20,
+            "{damaged} payloads were damaged"
+        );
+        assert!(count < 20 || tables_lost > 0, "no image was damaged");
+        assert!(count < 100 || found[0] > 0, "no running node found damage");
         assert!(count < 20 || replacements > 0, "no node was replaced");
         assert!(count < 20 || installs > 0, "no image was installed");
         assert!(

@@ -59,11 +59,13 @@ pub(super) struct SimNode {
     pub(super) copy: Option<(SimDisk, usize)>,
     /// Its disk went back, and it has not caught up since.
     pub(super) went_back: bool,
+    /// Data on its disk was damaged.
+    pub(super) is_damaged: bool,
     workers: u16,
     options: NodeOptions,
 }
 
-fn dir() -> &'static Path {
+pub(super) fn dir() -> &'static Path {
     Path::new("/node")
 }
 
@@ -93,6 +95,7 @@ impl SimNode {
             is_stuck: false,
             copy: None,
             went_back: false,
+            is_damaged: false,
             workers,
             options,
         })
@@ -126,7 +129,7 @@ impl SimNode {
         let opened = OpenedNode::open(disk, dir(), options);
         let opened = opened.map_err(|error| format!("{error:?}"))?;
         let missing = &opened.recovered().missing;
-        if !missing.is_empty() {
+        if !missing.is_empty() && !self.is_damaged {
             return Err(format!("no disk was damaged, and {missing:?} are missing"));
         }
         let network = SimNetwork {

@@ -17,7 +17,7 @@ use crate::shared::Shared;
 impl World {
     /// Loses a node's disk, and replaces it by a new one.
     pub(super) fn lose_disk(&mut self, place: usize) {
-        if !self.has_faults || !self.can_lose(place) || self.is_one_back() {
+        if !self.has_faults || self.damages() || !self.can_lose(place) || self.is_one_back() {
             return;
         }
         let member = self.checks.latest_members().of_number(place as u64 + 1);

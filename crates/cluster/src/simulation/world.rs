@@ -11,6 +11,7 @@ use namiki_platform::seeded_random::Random;
 use super::back_plan::{Going, Step};
 use super::checks::Checks;
 use super::client::{OPENING_BALANCE, SimClient};
+use super::damage::Damage;
 use super::network::{Links, OPERATOR, Outbox, Sent};
 use super::node::{Part, SimNode};
 use crate::entry::LogEntry;
@@ -41,6 +42,8 @@ pub struct SimOptions {
     pub accounts: u64,
     /// Length of the phase with faults.
     pub faults_ms: u64,
+    /// Disks damage data at rest, and are not lost. Not together with an injected fault.
+    pub damages: bool,
     /// An injected fault, to verify that it is found.
     pub planted: Option<Fault>,
 }
@@ -57,6 +60,7 @@ impl SimOptions {
             clients: 2 + random.index(4),
             accounts: 3 + random.below(12),
             faults_ms: 15_000,
+            damages: seed.is_multiple_of(3),
             planted: None,
         }
     }
@@ -87,6 +91,14 @@ pub struct SimReport {
     pub installs: usize,
     /// Disks that went back to an earlier state.
     pub went_back: usize,
+    /// Payloads that were damaged on a disk.
+    pub damaged_payloads: usize,
+    /// Damaged payloads that a running node has found.
+    pub found_payloads: usize,
+    /// Damaged files of images that a running node has found.
+    pub found_files: usize,
+    /// Starts of nodes whose image was damaged.
+    pub tables_lost: usize,
     /// Entries of the log.
     pub entries: u64,
     /// Virtual time, in milliseconds.
@@ -133,6 +145,8 @@ pub(super) enum Event {
     /// entries.
     Rejoin(usize),
     Restart(usize),
+    /// A disk damages data.
+    Damage,
     /// A disk is lost, if the cluster can tolerate that.
     LoseDisk(usize),
     /// The operator requests that this node become a member.
@@ -164,6 +178,7 @@ pub(super) struct World {
     pub(super) going: Option<Going>,
     pub(super) has_faults: bool,
     pub(super) report: SimReport,
+    pub(super) damage: Damage,
 }
 
 /// Simulates a cluster.
@@ -229,6 +244,7 @@ impl World {
             going: None,
             has_faults: false,
             report: SimReport::default(),
+            damage: Damage::new(options.seed),
         };
         for node in 0..options.nodes {
             world.start(node)?;
@@ -249,6 +265,9 @@ impl World {
         self.has_faults = true;
         let until = self.options.faults_ms * MS;
         self.after(500 * MS, Event::Fault);
+        if self.damages() {
+            self.after(700 * MS, Event::Damage);
+        }
         while self.now < until {
             self.step()?;
         }
@@ -292,6 +311,7 @@ impl World {
                 || node.shared().is_some_and(|it| {
                     let view = it.view.lock();
                     let all = view.last == view.committed && view.leader.is_some();
+                    let all = all && !it.tables_lost;
                     all && it.applied() == view.last && it.applied() == self.checks.applied()
                 })
         };
@@ -355,6 +375,7 @@ impl World {
             Event::Respond { client, .. } => 300 + *client as u64,
             Event::Client(client) => 400 + *client as u64,
             Event::Fault => 500,
+            Event::Damage => 501,
             Event::Rejoin(node) => 510 + *node as u64,
             Event::Restart(node) => 600 + *node as u64,
             Event::LoseDisk(node) => 700 + *node as u64,
@@ -408,6 +429,7 @@ impl World {
                 }
             }
             Event::Restart(node) => self.start(node)?,
+            Event::Damage => self.damage(),
             Event::LoseDisk(node) => self.lose_disk(node),
             Event::AskToReplace(node) => self.ask_to_replace(node),
             Event::Back(step) => self.go_on_back(step),
@@ -548,7 +570,9 @@ impl World {
         let life = place.life;
         let applied = place.shared().map_or(0, |shared| shared.applied());
         self.seen[node] = (life, applied);
-        if let Some(shared) = place.shared().filter(|_| applied > 0) {
+        let lost = place.shared().is_some_and(|shared| shared.tables_lost);
+        self.report.tables_lost += usize::from(lost);
+        if let Some(shared) = place.shared().filter(|_| applied > 0 && !lost) {
             // What its image has.
             self.checks.state(place.id, applied, state_hash(shared))?;
         }
@@ -600,13 +624,21 @@ impl World {
         if self.nodes[node].life != life || self.nodes[node].running.is_none() {
             return Ok(());
         }
-        let images = |node: &SimNode| {
-            node.shared()
-                .map_or(0, |it| it.metrics.count(Count::ImagesWritten))
+        let counts = |node: &SimNode| {
+            let counts = [
+                Count::ImagesWritten,
+                Count::PayloadsDamaged,
+                Count::ImageFilesDamaged,
+            ];
+            let metrics = node.shared().map(|it| &it.metrics);
+            counts.map(|count| metrics.map_or(0, |it| it.count(count)) as usize)
         };
-        let before = images(&self.nodes[node]);
+        let before = counts(&self.nodes[node]);
         let next = self.nodes[node].run(part, self.now);
-        self.report.images += (images(&self.nodes[node]) - before) as usize;
+        let after = counts(&self.nodes[node]);
+        self.report.images += after[0] - before[0];
+        self.report.found_payloads += after[1] - before[1];
+        self.report.found_files += after[2] - before[2];
         if let Some(at) = next {
             // A worker wants to be called again, with or without new events.
             let delay = at.saturating_sub(self.now) + 1;

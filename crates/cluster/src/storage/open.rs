@@ -29,7 +29,7 @@ use super::manifest::Manifest;
 use super::node_identity::NodeIdentity;
 use super::open_files::OpenFiles;
 use super::raft_record::{RaftRecord, Snapshot};
-use super::recovery::{self, Replayed};
+use super::recovery::{self, LogDamage, Replayed};
 use super::store::{NodeStore, RAFT_STREAM};
 use super::truncate::payloads_through;
 use crate::entry::{LogEntry, PayloadRef};
@@ -101,6 +101,22 @@ pub struct Recovered {
     /// Payloads of persisted entries that are missing or corrupt: damage. Until they have been
     /// fetched and appended, the node must neither vote nor acknowledge.
     pub missing: Vec<PayloadRef>,
+    /// Damage to the log's payloads, as far as it was found: what was there is absent.
+    pub damage: Vec<LogDamage>,
+    /// The tables of the node cannot be used. `snapshot` is that of the last truncation, so the log is whole, and an image
+    /// at `snapshot` or above it has to be installed.
+    pub tables_lost: bool,
+}
+
+/// The state of the tables in a directory, for the opening of its log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TablesFound {
+    /// They have [`StoreOptions::snapshot`], which the log has to continue.
+    Whole,
+    /// The same, but if the log does not continue that, they are lost.
+    PerhapsOld,
+    /// They cannot be read.
+    Lost,
 }
 
 impl NodeStore {
@@ -186,7 +202,7 @@ impl NodeStore {
         dir: &Path,
         options: StoreOptions,
     ) -> Result<(Self, Recovered), StoreError> {
-        NodeDir::lock(disk, dir)?.open_log(options)
+        NodeDir::lock(disk, dir)?.open_log(options, TablesFound::Whole)
     }
 }
 
@@ -251,6 +267,7 @@ impl NodeDir {
     pub(crate) fn open_log(
         self,
         options: StoreOptions,
+        tables: TablesFound,
     ) -> Result<(NodeStore, Recovered), StoreError> {
         let Self {
             dir,
@@ -267,22 +284,39 @@ impl NodeDir {
             mut raft,
             payloads,
             seal,
+            damage,
         } = recovery::replay(&disk, dir, &log_dir, &manifest, options.planted)?;
         let earlier = raft.head.base.clone();
-        let ends_old_log = (raft.begin_at(&options.snapshot))
+        let truncated = earlier.snapshot.clone();
+        let is_old = truncated.position.index > options.snapshot.position.index;
+        let tables_lost = match tables {
+            TablesFound::Whole => false,
+            TablesFound::PerhapsOld => is_old,
+            TablesFound::Lost => true,
+        };
+        let snapshot = match tables_lost {
+            true => &truncated,
+            false => &options.snapshot,
+        };
+        let ends_old_log = (raft.begin_at(snapshot))
             .map_err(|why| why.in_error(dir, options.snapshot.position))?;
         let position = raft.head.base.snapshot.position;
         if position.index > earlier.snapshot.position.index {
             raft.head.base.payloads_through = payloads_through(&payloads, &earlier, position);
         }
         payloads.truncate(position, &raft.head.base.payloads_through);
-        let cut = raft.cut(|payload| {
+        let has = |payload: &PayloadRef| {
             if options.planted.has(Fault::OpenWithoutCut) {
                 return true;
             }
             let found = payloads.get(payload.name);
             found.is_some_and(|(found, _)| found == *payload)
-        });
+        };
+        let may_be_damaged = |payload: &PayloadRef| {
+            let worker = payload.name.worker;
+            damage.iter().any(|damage| damage.worker == worker)
+        };
+        let cut = raft.cut(has, may_be_damaged);
 
         if let Some(last) = manifest.generations.last_mut()
             && last.seal.is_none()
@@ -321,6 +355,8 @@ impl NodeDir {
             persisted: base.persisted,
             entries: raft.entries.iter().cloned().collect(),
             missing: cut.missing,
+            damage,
+            tables_lost,
         };
         let store = NodeStore {
             dir: dir.to_owned(),

@@ -329,6 +329,24 @@ impl PayloadIndex {
         worker.leave(before);
     }
 
+    /// Forgets the place of a payload, which then is not here. What is known of its entry stays.
+    pub(super) fn forget_place(&self, payload: &PayloadRef) {
+        let Some(worker) = self.workers.get(usize::from(payload.name.worker)) else {
+            return;
+        };
+        let mut worker = worker.lock();
+        let slot = worker.slot(payload.name);
+        let placed_in = slot.placed_in();
+        if placed_in.is_some() && (slot.length, slot.digest) == (payload.length, payload.digest) {
+            let entry = slot.entry;
+            *slot = Slot {
+                entry,
+                ..Slot::default()
+            };
+            worker.leave(placed_in);
+        }
+    }
+
     /// Records the place of a frame with exactly these payloads on the disk.
     pub(super) fn place(&self, payloads: &[PayloadRef], position: &FramePosition) {
         let Some(first) = payloads.first() else {

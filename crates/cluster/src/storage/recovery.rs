@@ -11,7 +11,8 @@
 //! - *Cut.* The log ends before the first entry above the persisted index that lacks its payload:
 //!   it is missing, or does not match its digest. Entry and payload were not acknowledged. At or
 //!   below the persisted index the payload once was durable, so its loss is damage: the entry
-//!   stays, and the payload is listed as missing.
+//!   stays, and the payload is listed as missing. It is the same above the persisted index if a frame
+//!   of the payload's stream is known to be damaged: the payload may have been in it.
 //! - The commit index is lowered to the last entry: a node may learn of a commit before it has the entry.
 //! - *Base records* (`base.rs`) stand for the segments before them, which may be gone. With a
 //!   snapshot at entry S, what is recovered is the log above S, if stream 0 has entry S with the
@@ -21,15 +22,18 @@
 //! machine did not fail. So the tail is hardened before any of it is used: see
 //! [`namiki_log::harden_tail`].
 //!
-//! Media damage to frames behind the last record of a persisted index cannot be distinguished from
-//! a torn tail.
+//! *Damage is absence.* The reader of a payload stream goes on behind what it cannot read; nodes that
+//! have its payloads send them. Stream 0 is read strictly.
+//!
+//! Media damage to the last frames of a stream, behind the last record of a persisted index, cannot be
+//! distinguished from a torn tail.
 
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use namiki_log::{
-    Frame, GenerationEnd, GenerationInfo, StreamReader, check_all_announced, harden_tail,
+    Frame, GenerationEnd, GenerationInfo, ReadError, StreamReader, check_all_announced, harden_tail,
 };
 use namiki_platform::bytes::u64_at;
 use namiki_platform::disk::Disk;
@@ -50,6 +54,20 @@ pub(super) struct Replayed {
     pub(super) payloads: PayloadIndex,
     /// The end of the last generation, if it was not sealed.
     pub(super) seal: Option<GenerationEnd>,
+    pub(super) damage: Vec<LogDamage>,
+}
+
+/// Damage to the payloads of one worker, in one generation of the log.
+#[derive(Clone, Debug)]
+pub struct LogDamage {
+    /// The worker.
+    pub worker: u16,
+    /// The generation.
+    pub generation: Generation,
+    /// Frames that are known to be lost.
+    pub frames: u64,
+    /// The first place, and what is wrong there.
+    pub first: Arc<ReadError>,
 }
 
 /// The state that results from Raft's records.
@@ -205,14 +223,18 @@ impl RaftState {
     }
 
     /// Cuts the log at the first entry that lacks its payload and was not persisted, and lowers
-    /// indexes beyond the cut.
-    pub(super) fn cut(&mut self, has: impl Fn(&PayloadRef) -> bool) -> Cut {
+    /// indexes beyond the cut. A payload that may have been in a damaged frame counts as persisted.
+    pub(super) fn cut(
+        &mut self,
+        has: impl Fn(&PayloadRef) -> bool,
+        may_be_damaged: impl Fn(&PayloadRef) -> bool,
+    ) -> Cut {
         let mut cut = Cut::default();
         for entry in self.entries.iter() {
             if let EntryBody::Group(payload) = &entry.body
                 && !has(payload)
             {
-                if entry.index > self.head.base.persisted {
+                if entry.index > self.head.base.persisted && !may_be_damaged(payload) {
                     cut.from = Some(entry.index);
                     break;
                 }
@@ -257,10 +279,15 @@ pub(super) fn replay(
     let mut raft = RaftState::new(planted);
     let payloads = PayloadIndex::new(identity.workers, planted);
     let mut seal = None;
+    let mut damage = Vec::new();
     for info in &manifest.generations {
         let mut ends = Vec::new();
         for stream in 0..info.streams {
-            let reader = StreamReader::open(
+            let open = match stream {
+                0 => StreamReader::open,
+                _ => StreamReader::open_skipping_damage,
+            };
+            let reader = open(
                 Arc::clone(disk),
                 log_dir,
                 identity.log_identity(),
@@ -282,6 +309,16 @@ pub(super) fn replay(
                 })?;
             }
             ends.push(reader.end());
+            if let Some(worker) = stream.checked_sub(1)
+                && let Some(skipped) = reader.take_skipped_damage()
+            {
+                damage.push(LogDamage {
+                    worker,
+                    generation: info.generation,
+                    frames: skipped.frames,
+                    first: Arc::new(skipped.first),
+                });
+            }
         }
         if info.seal.is_none() {
             for (worker, end) in (0..).map(WorkerId).zip(&ends) {
@@ -308,6 +345,7 @@ pub(super) fn replay(
         raft,
         payloads,
         seal,
+        damage,
     })
 }
 
@@ -374,7 +412,7 @@ mod tests {
         for record in records {
             raft.take(record, (Generation(1), 1)).expect("no gap");
         }
-        let cut = raft.cut(|payload| payload.name.term == 1);
+        let cut = raft.cut(|payload| payload.name.term == 1, |_| false);
         (raft, cut)
     }
 

@@ -270,6 +270,18 @@ impl NodeStore {
         Ok(bytes)
     }
 
+    /// The file of a durable payload, and its offset there.
+    #[cfg(any(test, feature = "simulation"))]
+    pub(crate) fn place_of(&self, name: PayloadName) -> Option<(PathBuf, u64)> {
+        let (_, place) = self.payloads.get(name)?;
+        place.map(|place| (self.file_of(name, place), place.offset.into()))
+    }
+
+    /// Forgets the place of a payload that cannot be read back, so that it can be appended again.
+    pub(crate) fn forget_damaged(&self, payload: &PayloadRef) {
+        self.payloads.forget_place(payload);
+    }
+
     /// Reads from a place on; fewer bytes only at the end of the file.
     fn read_from(
         &self,

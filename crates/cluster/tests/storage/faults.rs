@@ -4,9 +4,11 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use namiki_cluster::storage::{NodeStore, RaftRecord, StoreError, StoreOptions};
+use namiki_cluster::storage::{NodeStore, RaftRecord, Recovered, StoreError, StoreOptions};
+use namiki_cluster::{PayloadName, PayloadRef};
 use namiki_platform::disk::sim::{Fault, Loss, Step};
 use namiki_platform::disk::{Disk, SimDisk};
+use namiki_platform::seeded_random::Random;
 
 use crate::common::*;
 use crate::model::Found;
@@ -267,22 +269,204 @@ fn a_persisted_payload_that_is_lost_is_listed_as_missing() {
 }
 
 #[test]
-fn damage_before_intact_frames_is_refused() {
-    for stream in [0, 1] {
-        let (sim, store) = new_node();
-        write_something(&store).unwrap();
-        drop(store);
-        let path = log_files(&sim, stream).remove(0);
-        // The first frame is behind the header's block.
-        sim.flip(&path, 512 + 80, 0xee).unwrap();
-        let error = try_open(&sim).unwrap_err();
-        let StoreError::UnreadableLog { source, .. } = &error else {
-            panic!("{error}");
-        };
-        let file = path.display().to_string();
-        assert!(source.to_string().contains(&file), "{source}");
-        assert!(error.to_string().contains("replace the node"), "{error}");
+fn damage_to_stream_0_before_intact_frames_is_refused() {
+    let (sim, store) = new_node();
+    write_something(&store).unwrap();
+    drop(store);
+    let path = log_files(&sim, 0).remove(0);
+    // The first frame is behind the header's block.
+    sim.flip(&path, 512 + 80, 0xee).unwrap();
+    let error = try_open(&sim).unwrap_err();
+    let StoreError::UnreadableLog { source, .. } = &error else {
+        panic!("{error}");
+    };
+    let file = path.display().to_string();
+    assert!(source.to_string().contains(&file), "{source}");
+    assert!(error.to_string().contains("replace the node"), "{error}");
+}
+
+const PAYLOADS: u64 = 60;
+
+/// Persisted entries with payloads of both workers, each in a frame of its own, in several log files. The last entry is not
+/// recorded as persisted.
+fn write_many(store: &NodeStore) -> Vec<PayloadRef> {
+    let mut all = Vec::new();
+    for number in 1..=PAYLOADS {
+        let payload = payload(1, (number % 2) as u16, number);
+        append_payload(store, &payload).unwrap();
+        store.flush_payloads(payload.name.worker).unwrap();
+        append(store, &[group(number, 1, payload)]);
+        store.flush_raft().unwrap();
+        all.push(payload);
     }
+    let index = PAYLOADS - 1;
+    store
+        .append_raft(&[RaftRecord::Persisted { index }])
+        .unwrap();
+    store.flush_raft().unwrap();
+    all
+}
+
+/// Whether a reopened node has all entries, and each payload that is not missing, byte by byte.
+fn check_all_but_missing(store: &NodeStore, recovered: &Recovered, all: &[PayloadRef]) {
+    assert_eq!(recovered.entries.len(), all.len());
+    for payload in all {
+        let read = store.read_payload(payload.name);
+        if recovered.missing.contains(payload) {
+            assert!(matches!(read, Err(StoreError::NoSuchPayload { .. })));
+        } else {
+            assert_eq!(read.unwrap(), bytes_of(payload.name));
+        }
+    }
+}
+
+#[test]
+fn payloads_of_a_damaged_frame_are_missing_and_others_stay() {
+    for seals in [false, true] {
+        let (sim, store) = new_node();
+        let all = write_many(&store);
+        // Behind all others, without an entry.
+        append_payload(&store, &payload(1, 0, PAYLOADS + 2)).unwrap();
+        store.flush_payloads(0).unwrap();
+        if seals {
+            store.close().unwrap();
+        }
+        drop(store);
+        assert!(log_files(&sim, 1).len() > 1);
+        // Two in a row, one elsewhere, and the one that is not recorded as persisted.
+        let lost = [all[9], all[11], all[29], all[59]];
+        for payload in &lost {
+            let stream = 1 + payload.name.worker;
+            let files = log_files(&sim, stream);
+            let (path, at) = (files.iter())
+                .find_map(|path| Some((path, find_payload(&sim, path, payload)?)))
+                .unwrap();
+            sim.flip(path, at, 0xee).unwrap();
+        }
+        for _ in 0..2 {
+            let (store, recovered) = open(&sim);
+            assert_eq!(recovered.missing, lost, "sealed: {seals}");
+            let damaged = |worker| {
+                let of_worker = recovered.damage.iter().filter(|it| it.worker == worker);
+                of_worker.map(|it| it.frames).sum::<u64>()
+            };
+            assert_eq!((damaged(0), damaged(1)), (4, 0));
+            check_all_but_missing(&store, &recovered, &all);
+        }
+        let (store, _) = open(&sim);
+        for payload in &lost {
+            append_payload(&store, payload).unwrap();
+        }
+        store.flush_payloads(0).unwrap();
+        drop(store);
+        let (store, recovered) = open(&sim);
+        assert_eq!(recovered.missing, []);
+        check_all_but_missing(&store, &recovered, &all);
+    }
+}
+
+/// Where in a file a payload is, behind its name, if it is there.
+fn find_payload(sim: &SimDisk, path: &Path, payload: &PayloadRef) -> Option<u64> {
+    let file = sim.read(path).unwrap();
+    let PayloadName { term, number, .. } = payload.name;
+    let name = [term.to_le_bytes(), number.to_le_bytes()].concat();
+    let bytes = [name, bytes_of(payload.name)].concat();
+    let found = file.windows(bytes.len()).position(|it| it == bytes);
+    found.map(|at| at as u64 + 16)
+}
+
+#[test]
+fn a_log_file_without_its_header_has_its_payloads() {
+    let (sim, store) = new_node();
+    let all = write_many(&store);
+    drop(store);
+    for path in log_files(&sim, 1) {
+        for at in [1, 9, 50] {
+            sim.flip(&path, at, 0xee).unwrap();
+        }
+    }
+    let (store, recovered) = open(&sim);
+    assert_eq!(recovered.missing, []);
+    assert_eq!(recovered.damage.len(), 1);
+    assert_eq!(recovered.damage[0].frames, 0);
+    check_all_but_missing(&store, &recovered, &all);
+}
+
+#[test]
+fn payloads_of_a_lost_log_file_are_missing() {
+    // The first, one in the middle, the last.
+    for which in [0, 1, usize::MAX] {
+        let (sim, store) = new_node();
+        let all = write_many(&store);
+        store.close().unwrap();
+        drop(store);
+        let files = log_files(&sim, 1);
+        assert!(files.len() > 2);
+        let lost = &files[which.min(files.len() - 1)];
+        let has = |payload: &PayloadRef| {
+            payload.name.worker == 0 && find_payload(&sim, lost, payload).is_some()
+        };
+        let expected: Vec<_> = all.iter().copied().filter(has).collect();
+        assert!(!expected.is_empty());
+        sim.remove(lost).unwrap();
+        let (store, recovered) = open(&sim);
+        assert_eq!(recovered.missing, expected);
+        assert_eq!(recovered.damage[0].frames, expected.len() as u64);
+        check_all_but_missing(&store, &recovered, &all);
+    }
+}
+
+#[test]
+fn a_stretch_that_the_device_cannot_read_is_absent() {
+    let (sim, store) = new_node();
+    let all = write_many(&store);
+    store.close().unwrap();
+    drop(store);
+    let mut missing = 0;
+    for number in 0..40 {
+        let sim = sim.crash_image(sim.events(), Loss::None);
+        sim.inject(Fault::once(Step::Read, number, ErrorKind::Other).and_ever_after());
+        let opened = try_open(&sim);
+        sim.heal();
+        // A failed read of stream 0 is an error.
+        let Ok((store, recovered)) = opened else {
+            continue;
+        };
+        missing += recovered.missing.len();
+        check_all_but_missing(&store, &recovered, &all);
+    }
+    assert!(missing > PAYLOADS as usize, "{missing}");
+}
+
+/// Whatever is changed in the files of payloads, the node opens with all its entries, and no payload is another.
+#[test]
+fn any_damage_to_payload_files_leaves_the_other_payloads() {
+    let mut random = Random::stream(13, 1);
+    let mut missing = 0;
+    for seed in 0..150 {
+        let (sim, store) = new_node();
+        let all = write_many(&store);
+        if random.chance(0.5) {
+            store.close().unwrap();
+        }
+        drop(store);
+        for _ in 0..1 + random.index(6) {
+            let files = log_files(&sim, 1 + random.below(2) as u16);
+            let path = &files[random.index(files.len())];
+            let length = sim.read(path).unwrap().len() as u64;
+            let bytes = random.index(700);
+            let noise: Vec<u8> = (0..bytes).map(|_| random.next_u64() as u8).collect();
+            let at = random.below(length - 700);
+            sim.damage(path, at, &noise).unwrap();
+        }
+        let (store, recovered) = open(&sim);
+        // The last entry is not recorded as persisted: without its payload it may be cut off.
+        let left = &all[..recovered.entries.len()];
+        assert!(left.len() >= all.len() - 1, "{seed}");
+        check_all_but_missing(&store, &recovered, left);
+        missing += recovered.missing.len();
+    }
+    assert!(missing > 100, "{missing}");
 }
 
 #[test]

@@ -20,10 +20,10 @@ use std::sync::Arc;
 use namiki_platform::Stamp;
 use namiki_platform::disk::{Appender, Disk, DiskFile, FileKind, read_unaligned};
 use namiki_platform::hash::hash_of;
-use namiki_segment::SegmentError;
+use namiki_segment::{SegmentError, SegmentId};
 
 use super::Replica;
-use crate::catalogue::image_files::{ImageFileName, image_dir};
+use crate::catalogue::image_files::{FileNumber, ImageFileName, image_dir};
 use crate::catalogue::image_list::{ImageList, NamedList};
 use crate::catalogue::manifest::Manifest;
 use crate::catalogue::segment_file::SegmentFile;
@@ -41,7 +41,16 @@ pub struct PinnedImage {
     stamp: Stamp,
     manifest: Vec<u8>,
     list: Vec<u8>,
-    runs: Vec<Arc<dyn DiskFile>>,
+    runs: Vec<PinnedRun>,
+    disk: Arc<dyn Disk>,
+}
+
+/// A run of rows, open.
+struct PinnedRun {
+    file: Arc<dyn DiskFile>,
+    path: PathBuf,
+    id: SegmentId,
+    number: FileNumber,
 }
 
 /// Why an image was not copied.
@@ -75,7 +84,8 @@ pub enum ImageCopyError {
 }
 
 impl Replica {
-    /// Pins the image that an opening would begin with; `None` if there is none.
+    /// Pins the image that an opening would begin with; `None` if there is none. The next image does without a file that
+    /// cannot be opened.
     ///
     /// # Errors
     /// As [`PinnedImage::of_directory`].
@@ -83,7 +93,17 @@ impl Replica {
         let shared = &self.db.shared;
         // While it is locked, no other image takes this one's place.
         let _catalogue = shared.catalogue.lock();
-        PinnedImage::of_directory(&*shared.disk, &shared.dir)
+        let mut damaged = self.damaged_files.lock();
+        PinnedImage::read_heads(&shared.disk, &shared.dir, |file| {
+            damaged.insert(file);
+        })
+    }
+
+    /// Has the next image write the rows of a file from memory, although nothing in it has changed: the file is damaged.
+    pub fn rewrite_file(&self, image: &PinnedImage, file: u32) {
+        if let Some(run) = image.run(file) {
+            self.damaged_files.lock().insert(run.number);
+        }
     }
 }
 
@@ -103,7 +123,16 @@ impl PinnedImage {
     ///
     /// # Errors
     /// [`OpenError`] for a damaged manifest or list, and for the disk's own.
-    pub fn of_directory(disk: &dyn Disk, dir: &Path) -> Result<Option<Self>, OpenError> {
+    pub fn of_directory(disk: &Arc<dyn Disk>, dir: &Path) -> Result<Option<Self>, OpenError> {
+        Self::read_heads(disk, dir, |_| {})
+    }
+
+    /// Reads the manifest and the list, and opens the runs; calls back for one that cannot be opened.
+    fn read_heads(
+        disk: &Arc<dyn Disk>,
+        dir: &Path,
+        mut on_damaged: impl FnMut(FileNumber),
+    ) -> Result<Option<Self>, OpenError> {
         let of_device = |path: &Path| {
             let path = path.to_owned();
             |source| OpenError::Device { path, source }
@@ -114,20 +143,29 @@ impl PinnedImage {
         let Some(named) = &manifest.image_list else {
             return Ok(None);
         };
-        let path = named.file.path_of_named_list(disk, dir);
+        let path = named.file.path_of_named_list(&**disk, dir);
         let list_bytes = disk.read(&path).map_err(of_device(&path))?;
-        let list = ImageList::read(disk, dir, manifest.identity(), named)?;
-        let open = |run: &SegmentFile| {
+        let list = ImageList::read(&**disk, dir, manifest.identity(), named)?;
+        let mut open = |run: &SegmentFile| {
             let path = run.file.rows_path(dir);
-            disk.open(&path).map_err(of_device(&path))
+            Ok(PinnedRun {
+                file: disk.open(&path).map_err(|source| {
+                    on_damaged(run.file);
+                    of_device(&path)(source)
+                })?,
+                id: run.id(manifest.identity()),
+                number: run.file,
+                path,
+            })
         };
         let runs = list.runs().map(|run| open(&run.segment));
         Ok(Some(Self {
             id: id_of(&manifest, named),
             stamp: named.stamp,
-            runs: runs.collect::<Result<_, _>>()?,
+            runs: runs.collect::<Result<_, OpenError>>()?,
             manifest: manifest_bytes,
             list: list_bytes,
+            disk: Arc::clone(disk),
         }))
     }
 
@@ -146,7 +184,7 @@ impl PinnedImage {
     /// The bytes of all its files.
     #[must_use]
     pub fn len_bytes(&self) -> u64 {
-        let runs = self.runs.iter().map(|run| run.len_bytes());
+        let runs = self.runs.iter().map(|run| run.file.len_bytes());
         (self.manifest.len() + self.list.len()) as u64 + runs.sum::<u64>()
     }
 
@@ -156,11 +194,25 @@ impl PinnedImage {
         match file {
             MANIFEST => Some(self.manifest.len() as u64),
             LIST => Some(self.list.len() as u64),
-            run => {
-                let run = self.runs.get((run - FIRST_RUN) as usize);
-                run.map(|run| run.len_bytes())
-            }
+            run => self.run(run).map(|run| run.file.len_bytes()),
         }
+    }
+
+    fn run(&self, file: u32) -> Option<&PinnedRun> {
+        self.runs.get(file.checked_sub(FIRST_RUN)? as usize)
+    }
+
+    /// Reads a file, and returns whether it is what was written. One that a newer image has replaced since counts as whole.
+    #[must_use]
+    pub fn is_whole(&self, file: u32) -> bool {
+        let Some(run) = self.run(file) else {
+            return true;
+        };
+        let is_there = || match self.disk.open(&run.path) {
+            Err(error) => error.kind() != io::ErrorKind::NotFound,
+            Ok(_) => true,
+        };
+        namiki_segment::check(&self.disk, &run.path, run.id).is_ok() || !is_there()
     }
 
     /// Reads a stretch of a file; fewer bytes only at its end, and none of a file that does not exist.
@@ -176,9 +228,9 @@ impl PinnedImage {
         match file {
             MANIFEST => Ok(in_memory(&self.manifest)),
             LIST => Ok(in_memory(&self.list)),
-            run => match self.runs.get((run - FIRST_RUN) as usize) {
-                Some(run) if offset < run.len_bytes() => {
-                    let read = read_unaligned(&**run, offset, len_bytes)?;
+            run => match self.run(run) {
+                Some(run) if offset < run.file.len_bytes() => {
+                    let read = read_unaligned(&*run.file, offset, len_bytes)?;
                     Ok(read.bytes().to_vec())
                 }
                 _ => Ok(Vec::new()),

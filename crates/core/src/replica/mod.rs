@@ -44,6 +44,7 @@ mod row_lock;
 mod state_hash;
 mod take_out;
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -63,6 +64,7 @@ pub use self::replica_view::ReplicaView;
 use self::apply::Applier;
 use self::group_pool::GroupPool;
 use crate::api::database::Database;
+use crate::catalogue::image_files::FileNumber;
 use crate::commit::engine::Engine;
 use crate::error::{Error, OpenError};
 use crate::live::catalogue::Catalogue;
@@ -103,6 +105,8 @@ pub struct Replica {
     pool: Mutex<GroupPool>,
     /// How many tables were dropped. Groups compare it before each command.
     drops: AtomicU64,
+    /// Files of the image that are damaged: the next image does without them.
+    damaged_files: Mutex<BTreeSet<FileNumber>>,
 }
 
 impl Replica {
@@ -138,6 +142,7 @@ impl Replica {
             applier: Mutex::new(Applier::default()),
             pool: Mutex::default(),
             drops: AtomicU64::new(0),
+            damaged_files: Mutex::default(),
             db,
         };
         {

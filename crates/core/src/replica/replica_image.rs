@@ -68,6 +68,7 @@ impl Replica {
         if let Some(image) = &mut *present {
             let mut shrunk_files = shared.loader.take_shrunk_files();
             image.shrunk_files.append(&mut shrunk_files);
+            image.shrunk_files.append(&mut self.damaged_files.lock());
         }
         let mut progress = ImageProgress::default();
         let written = self.write_files(&view, present.as_ref(), |now| {

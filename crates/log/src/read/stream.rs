@@ -10,7 +10,8 @@ use super::ReadError;
 use super::file_window::Window;
 use super::last_frame_position::Tail;
 use super::past_created_length::nothing_after;
-use super::stream_files::{Expected, Extent, Opened, Source};
+use super::skipped_damage::DamageNotes;
+use super::stream_files::{Expected, Extent, LogFile, Opened, Source};
 use crate::format::frame::{
     FRAME_HEADER_BYTES, FrameHeader, LogRecord, Salt, is_sound, peek, record,
 };
@@ -39,6 +40,8 @@ pub struct StreamReader {
     pub(super) expected: Option<u64>,
     done: bool,
     pub(super) end: StreamEnd,
+    /// Damage is skipped and noted here; `None`: it is an error.
+    pub(super) damage: Option<DamageNotes>,
 }
 
 /// The contents of a stream, in numbers.
@@ -128,7 +131,32 @@ impl StreamReader {
         info: &GenerationInfo,
         worker: WorkerId,
     ) -> Result<Self, ReadError> {
-        let source = Source::open(disk, dir, identity, info, worker)?;
+        Self::open_with((disk, dir, identity), info, worker, None)
+    }
+
+    /// Opens the stream as [`StreamReader::open`] does, for a reader that goes on behind damage: what cannot be read is
+    /// absent. [`StreamReader::take_skipped_damage`] tells of it. A stream in a region is read as by `open`.
+    ///
+    /// # Errors
+    /// [`ReadError`], if the disk cannot list the stream's files, or other things are in their place.
+    pub fn open_skipping_damage(
+        disk: Arc<dyn Disk>,
+        dir: &Path,
+        identity: u128,
+        info: &GenerationInfo,
+        worker: WorkerId,
+    ) -> Result<Self, ReadError> {
+        let damage = Some(DamageNotes::default());
+        Self::open_with((disk, dir, identity), info, worker, damage)
+    }
+
+    fn open_with(
+        (disk, dir, identity): (Arc<dyn Disk>, &Path, u128),
+        info: &GenerationInfo,
+        worker: WorkerId,
+        mut damage: Option<DamageNotes>,
+    ) -> Result<Self, ReadError> {
+        let source = Source::open(disk, dir, identity, info, worker, damage.as_mut())?;
         let expected = match info.retain {
             Retain::All | Retain::UntilRecycled => Some(info.start(worker).sequence),
             Retain::Last(_) => None,
@@ -146,6 +174,7 @@ impl StreamReader {
             expected,
             done: false,
             end: StreamEnd::default(),
+            damage,
         })
     }
 
@@ -196,6 +225,10 @@ impl StreamReader {
                 return Ok(None);
             }
             if self.here.is_none() && !self.enter(0)? {
+                if self.damage.is_some() {
+                    self.finish_skipping(sealed);
+                    return Ok(None);
+                }
                 return match sealed {
                     Some(_) => Err(ReadError::missing(
                         &self.home.join(file_name(self.info.generation, 1)),
@@ -225,7 +258,7 @@ impl StreamReader {
                     return Ok(Some((header, at)));
                 }
             }
-            if self.roll()? {
+            if self.roll()? || self.skip_damage(sealed)? {
                 continue;
             }
             return self.finish(sealed);
@@ -273,6 +306,10 @@ impl StreamReader {
     fn finish(&mut self, sealed: Option<u64>) -> Result<Option<(FrameHeader, u64)>, ReadError> {
         // The search goes beyond the end from now on: no further frame is read.
         self.done = true;
+        if self.damage.is_some() && self.source.may_be_torn() {
+            self.finish_skipping(sealed);
+            return Ok(None);
+        }
         let start = self.info.start(self.worker);
         if self.end.frames == 0 && !start.is_first() {
             // It was hardened (`generation/log_start.rs`, L2), so no crash takes it away.
@@ -333,24 +370,14 @@ impl StreamReader {
             None => return Ok(false),
             Some(Opened::Extent(extent)) => extent,
             Some(Opened::LogFile(log_file)) => {
-                let is_last = index + 1 == self.source.len();
-                let log_file_bytes = self.log_file_bytes();
-                let end = log_file_bytes.min(log_file.file.len_bytes());
-                self.window.go_to(index, Arc::clone(&log_file.file), end);
-                let block = self.window.get(0, BLOCK_BYTES_MAX);
-                let block = block.map_err(|source| log_file.failed(source))?;
-                let expected = Expected {
-                    identity: self.identity,
-                    info: &self.info,
-                    worker: self.worker,
-                    log_file_bytes,
-                    is_last,
-                    is_first: index == 0,
-                    next_number: self.source.next_number(),
-                };
-                let extent = log_file.extent(block, &expected)?;
-                nothing_after(&extent)?;
-                extent
+                let (file, path, number) = log_file.parts();
+                match self.log_file_extent(index, log_file) {
+                    Ok(extent) => extent,
+                    Err(error) => {
+                        self.skips(error)?;
+                        Self::without_header(file, path, number)
+                    }
+                }
             }
         };
         self.index = index;
@@ -363,6 +390,32 @@ impl StreamReader {
             self.window.follow_with(index + 1, next, end);
         }
         Ok(true)
+    }
+
+    /// The extent of a log file, by its header.
+    fn log_file_extent(&mut self, index: usize, log_file: LogFile) -> Result<Extent, ReadError> {
+        let is_last = index + 1 == self.source.len();
+        let log_file_bytes = self.log_file_bytes();
+        let end = log_file_bytes.min(log_file.file.len_bytes());
+        self.window.go_to(index, Arc::clone(&log_file.file), end);
+        if self.damage.is_some() {
+            // Only what cannot be read twice is damage.
+            drop(self.window.get(0, BLOCK_BYTES_MAX));
+        }
+        let block = self.window.get(0, BLOCK_BYTES_MAX);
+        let block = block.map_err(|source| log_file.failed(source))?;
+        let expected = Expected {
+            identity: self.identity,
+            info: &self.info,
+            worker: self.worker,
+            log_file_bytes,
+            is_last,
+            is_first: index == 0,
+            next_number: self.source.next_number(),
+        };
+        let extent = log_file.extent(block, &expected)?;
+        nothing_after(&extent)?;
+        Ok(extent)
     }
 
     /// A log file that was given up has no frame under the number of its new header: that is
@@ -387,7 +440,8 @@ impl StreamReader {
             extent.file_number = own;
         }
         if moved {
-            return Err(self.damaged("it is a later log file, moved over this one"));
+            let error = self.damaged("it is a later log file, moved over this one");
+            self.skips(error)?;
         }
         Ok(())
     }
@@ -402,6 +456,22 @@ impl StreamReader {
 
     /// The sound frame at `at`, of any writer, and whether its records add up.
     pub(super) fn look(&mut self, at: u64) -> Result<Option<(FrameHeader, bool)>, ReadError> {
+        let mut found = self.look_at(at);
+        if self.damage.is_some() && matches!(found, Err(ReadError::Device { .. })) {
+            // Only what cannot be read twice is damage.
+            found = self.look_at(at);
+        }
+        match (found, &mut self.damage) {
+            (Err(error @ ReadError::Device { .. }), Some(notes)) => {
+                notes.is_unreadable = true;
+                notes.note(error);
+                Ok(None)
+            }
+            (found, _) => found,
+        }
+    }
+
+    fn look_at(&mut self, at: u64) -> Result<Option<(FrameHeader, bool)>, ReadError> {
         let Some(extent) = &self.here else {
             return Ok(None);
         };
@@ -480,7 +550,7 @@ impl StreamReader {
         self.damaged(what)
     }
 
-    fn damaged(&self, what: &'static str) -> ReadError {
+    pub(super) fn damaged(&self, what: &'static str) -> ReadError {
         let (file, offset_bytes) = self.place();
         ReadError::damaged(&file, offset_bytes, what)
     }

@@ -10,6 +10,7 @@ use namiki_platform::disk::{AlignedBuf, Disk, DiskFile, FileKind, SECTOR_BYTES};
 
 use super::ReadError;
 use super::ring_file::RingFile;
+use super::skipped_damage::DamageNotes;
 use crate::format::log_file::{LogFileHeader, file_name, parse_file_name, stream_dir};
 use crate::format::region::{RegionHeader, Ring, SLOTS_BYTES_MAX, region_base};
 use crate::format::{BLOCK_BYTES_MIN, Found};
@@ -69,10 +70,11 @@ impl Source {
         identity: u128,
         info: &GenerationInfo,
         worker: WorkerId,
+        damage: Option<&mut DamageNotes>,
     ) -> Result<Self, ReadError> {
         match &info.placement {
             Placement::Files { .. } => {
-                let files = list(&*disk, dir, info, worker)?;
+                let files = list(&*disk, dir, info, worker, damage)?;
                 let next = None;
                 Ok(Self::Files { disk, files, next })
             }
@@ -170,13 +172,21 @@ pub(super) struct LogFile {
 
 const SHORTER: &str = "it was longer when it was made";
 
-/// The files of a generation, which follow each other by number.
+/// The files of a generation, which follow each other by number; missing ones are noted if damage is skipped.
 fn list(
     disk: &dyn Disk,
     dir: &Path,
     info: &GenerationInfo,
     worker: WorkerId,
+    mut damage: Option<&mut DamageNotes>,
 ) -> Result<Vec<(u64, PathBuf)>, ReadError> {
+    let mut missing = |error: ReadError| match &mut damage {
+        Some(notes) => {
+            notes.note(error);
+            Ok(())
+        }
+        None => Err(error),
+    };
     let dir = stream_dir(dir, worker);
     let entries = match disk.list(&dir) {
         Ok(entries) => entries,
@@ -187,10 +197,11 @@ fn list(
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             // It was made durable before the generation was announced.
-            return Err(ReadError::missing(
+            missing(ReadError::missing(
                 &dir,
                 "the directory of the stream is missing",
-            ));
+            ))?;
+            return Ok(Vec::new());
         }
         Err(source) => return Err(ReadError::device(&dir, source)),
     };
@@ -218,11 +229,12 @@ fn list(
         _ => start.file_number,
     };
     if !start.is_first() && files.first().is_none_or(|(number, _)| *number != first) {
-        return Err(ReadError::BeginningLost {
+        missing(ReadError::BeginningLost {
             file: dir.join(file_name(info.generation, first)),
             worker,
             sequence: start.sequence,
-        });
+        })?;
+        return Ok(files);
     }
     for (at, expected) in (first..).take(files.len()).enumerate() {
         if files[at].0 != expected {
@@ -232,10 +244,11 @@ fn list(
                 files.truncate(at);
                 break;
             }
-            return Err(ReadError::missing(
+            missing(ReadError::missing(
                 &dir.join(file_name(info.generation, expected)),
                 "a later file of the stream is there",
-            ));
+            ))?;
+            break;
         }
     }
     Ok(files)
@@ -337,6 +350,11 @@ impl LogFile {
                 "the header of the file is damaged: it does not begin as one, or its checksum does not match",
             ),
         }
+    }
+
+    /// The file, its path and its number.
+    pub(super) fn parts(&self) -> (Arc<dyn DiskFile>, PathBuf, u64) {
+        (Arc::clone(&self.file), self.path.clone(), self.number)
     }
 
     pub(super) fn failed(&self, source: io::Error) -> ReadError {

@@ -95,8 +95,8 @@ impl ImageMoment {
 #[derive(Debug)]
 pub(crate) struct PresentImage {
     pub(crate) list: ImageList,
-    /// Files with rows of keys that were deleted before the database was opened: their runs have changed, and no source of
-    /// rows knows of it.
+    /// Files with rows of keys that were deleted before the database was opened, and damaged ones: their runs are to be
+    /// written again, and no source of rows knows of it.
     pub(crate) shrunk_files: BTreeSet<FileNumber>,
 }
 

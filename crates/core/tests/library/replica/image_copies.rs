@@ -224,3 +224,43 @@ fn flip(disk: &Arc<dyn Disk>, path: &PathBuf) {
     page[100] ^= 1;
     file.write_durable(0, &page).unwrap();
 }
+
+/// A file whose ranges have not changed would be kept by each later image.
+#[test]
+fn a_damaged_file_of_the_own_image_is_written_again() {
+    let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+    let sender = sender(&disk);
+    let image = sender.pin_image().unwrap().unwrap();
+    let files: Vec<u32> = (0..)
+        .take_while(|it| image.file_bytes(*it).is_some())
+        .collect();
+    assert!(files.len() > 3 && files.iter().all(|file| image.is_whole(*file)));
+    let runs = disk.list(Path::new("/sender/image")).unwrap();
+    let runs = runs.into_iter().map(|file| file.path);
+    let runs = runs.filter(|path| path.extension().is_some_and(|it| it == "rows"));
+    for path in runs {
+        flip(&disk, &path);
+    }
+    let damaged: Vec<u32> = (files.iter().copied())
+        .filter(|file| !image.is_whole(*file))
+        .collect();
+    assert_eq!(
+        damaged.len(),
+        files.len() - 2,
+        "all but the manifest and the list"
+    );
+    let open_again = || Replica::open(Database::builder().disk(Arc::clone(&disk)), "/sender");
+    for file in damaged {
+        sender.rewrite_file(&image, file);
+    }
+    // Of the same entry.
+    let view = sender.view_for_image().unwrap();
+    sender.write_image(view, |_| true).unwrap();
+    let newer = sender.pin_image().unwrap().unwrap();
+    assert!(newer.id() != image.id() && newer.stamp() == image.stamp());
+    assert!(files.iter().all(|file| newer.is_whole(*file)));
+    let state = (rows(&sender), hash_of(&sender), reserved(&sender));
+    drop(sender);
+    let again = Arc::new(open_again().unwrap());
+    assert_eq!((rows(&again), hash_of(&again), reserved(&again)), state);
+}

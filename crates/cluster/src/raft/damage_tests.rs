@@ -1,0 +1,200 @@
+//! Lost data under Raft (rule 13): payloads that are missing or become damaged, and nodes without tables.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::driver::{RaftDriver, RestoredRaft};
+use super::events_and_effects::{RaftEffect, RaftEvent};
+use super::payloads_here::DurablePayloads;
+use super::test_options::{ELECTION_TICKS, options};
+use crate::entry::{EntryBody, LogEntry, PayloadName, PayloadRef};
+use crate::fault_injection::FaultInjection;
+use crate::network::{NodeId, PeerMessage};
+
+/// The durable payloads.
+#[derive(Default)]
+struct Disk(Mutex<BTreeSet<PayloadName>>);
+
+impl DurablePayloads for Disk {
+    fn durable(&self, name: PayloadName) -> Option<PayloadRef> {
+        self.0.lock().contains(&name).then(|| payload(name.number))
+    }
+}
+
+fn payload(number: u64) -> PayloadRef {
+    let name = PayloadName {
+        term: 1,
+        worker: 0,
+        number,
+    };
+    PayloadRef::of(name, &number.to_le_bytes())
+}
+
+/// A driver with a log of ten groups, and its disk, which has their payloads but for these.
+fn driver(node: u64, lost: &[u64], tables_lost: bool) -> (RaftDriver, Arc<Disk>) {
+    let disk = Arc::new(Disk::default());
+    let entries = (1..=10).map(|index| LogEntry {
+        index,
+        term: 1,
+        body: EntryBody::Group(payload(index)),
+    });
+    let here = (1..=10).filter(|number| !lost.contains(number));
+    disk.0
+        .lock()
+        .extend(here.map(|number| payload(number).name));
+    let restored = RestoredRaft {
+        voters: (1..=3).map(NodeId::first).collect(),
+        term: 1,
+        commit: 10,
+        entries: entries.collect(),
+        missing: lost.iter().map(|number| payload(*number)).collect(),
+        tables_lost,
+        ..RestoredRaft::default()
+    };
+    let options = options(NodeId::first(node), FaultInjection::default());
+    let durable = Arc::clone(&disk) as Arc<dyn DurablePayloads>;
+    let driver = RaftDriver::new(&options, restored, durable).unwrap();
+    (driver, disk)
+}
+
+/// Lets nodes 1 and up answer each other's starts, and nothing else.
+fn answer_starts(drivers: &mut [RaftDriver]) {
+    for _ in 0..10 {
+        for at in 0..drivers.len() {
+            for effect in drivers[at].take_effects() {
+                match effect {
+                    RaftEffect::Send(to, PeerMessage::Start(bytes)) => {
+                        let from = NodeId::first(at as u64 + 1);
+                        drivers[to.number() as usize - 1].handle([RaftEvent::Start(from, bytes)]);
+                    }
+                    RaftEffect::AppendRaft { batch, .. } => {
+                        drivers[at].handle([RaftEvent::BatchDurable(batch)]);
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+}
+
+/// The requests for images in some ticks, with the tick of each.
+fn asks(driver: &mut RaftDriver, ticks: usize) -> Vec<(usize, NodeId, u64)> {
+    let mut asked = Vec::new();
+    for tick in 1..=ticks {
+        driver.handle([RaftEvent::Tick]);
+        for effect in driver.take_effects() {
+            if let RaftEffect::AskForImage(node, through) = effect {
+                asked.push((tick, node, through));
+            }
+        }
+    }
+    asked
+}
+
+fn restore(driver: &mut RaftDriver, disk: &Disk, number: u64) -> Vec<RaftEffect> {
+    driver.handle([RaftEvent::PayloadReceived(payload(number))]);
+    disk.0.lock().insert(payload(number).name);
+    driver.handle([RaftEvent::PayloadsDurable(vec![payload(number)])]);
+    driver.take_effects()
+}
+
+fn committed(effects: &[RaftEffect]) -> Vec<u64> {
+    let committed = effects.iter().filter_map(|effect| match effect {
+        RaftEffect::Committed(entries) => Some(entries.iter().map(|entry| entry.index)),
+        _ => None,
+    });
+    committed.flatten().collect()
+}
+
+#[test]
+fn an_image_is_asked_for_when_no_node_sends_payloads() {
+    let (mut driver, disk) = driver(1, &[3, 7], false);
+    let asked = asks(&mut driver, 4 * ELECTION_TICKS);
+    let times: Vec<usize> = asked.iter().map(|(tick, ..)| *tick).collect();
+    // The first tick notices what is missing.
+    let expected: Vec<usize> = (2..=4).map(|it| it * ELECTION_TICKS).collect();
+    assert_eq!(times, expected);
+    let nodes: BTreeSet<NodeId> = asked.iter().map(|(_, node, _)| *node).collect();
+    assert_eq!(nodes, [2, 3].map(NodeId::first).into());
+    assert!(asked.iter().all(|(.., through)| *through == 7), "{asked:?}");
+    // A payload that comes shows that the others still come, too.
+    assert!(committed(&restore(&mut driver, &disk, 7)).is_empty());
+    let asked = asks(&mut driver, 2 * ELECTION_TICKS);
+    assert_eq!(asked.len(), 1, "{asked:?}");
+    assert_eq!(asked[0].2, 3);
+    let effects = restore(&mut driver, &disk, 3);
+    assert_eq!(committed(&effects), (1..=10).collect::<Vec<_>>());
+    assert_eq!(asks(&mut driver, 4 * ELECTION_TICKS), []);
+}
+
+#[test]
+fn a_payload_that_becomes_damaged_silences_the_node_until_it_is_back() {
+    let (first, disk) = driver(1, &[], false);
+    let mut drivers = [first, driver(2, &[], false).0, driver(3, &[], false).0];
+    answer_starts(&mut drivers);
+    let [mut driver, ..] = drivers;
+    disk.0.lock().remove(&payload(4).name);
+    driver.handle([RaftEvent::PayloadDamaged(payload(4))]);
+    let wanted = vec![payload(4)];
+    let is_request = |effect: &RaftEffect| matches!(effect, RaftEffect::Send(_, PeerMessage::FetchPayloads { payloads }) if *payloads == wanted);
+    assert!(driver.take_effects().iter().any(is_request));
+    for _ in 0..10 * ELECTION_TICKS {
+        driver.handle([RaftEvent::Tick]);
+    }
+    let speaks = |effect: &RaftEffect| matches!(effect, RaftEffect::Send(_, PeerMessage::Raft(_)));
+    assert!(!driver.take_effects().iter().any(speaks));
+    let effects = restore(&mut driver, &disk, 4);
+    let is_restored = |effect: &RaftEffect| matches!(effect, RaftEffect::PayloadsRestored);
+    assert!(effects.iter().any(is_restored));
+    for _ in 0..4 * ELECTION_TICKS {
+        driver.handle([RaftEvent::Tick]);
+    }
+    assert!(driver.take_effects().iter().any(speaks));
+}
+
+#[test]
+fn a_node_without_tables_votes_and_acknowledges_and_does_not_lead() {
+    let (mut lost, _) = driver(1, &[], true);
+    let (other, _) = driver(2, &[], false);
+    let asked = asks(&mut lost, 30 * ELECTION_TICKS);
+    // At once, and as long as it lasts.
+    assert_eq!(asked[0], (ELECTION_TICKS, NodeId::first(2), 0));
+    assert_eq!(asked.len(), 30);
+    let mut nodes = [lost, other];
+    let mut leads = false;
+    let mut handed_out = [Vec::new(), Vec::new()];
+    // The third node does not answer, so both wait for it when they start.
+    for step in 0..200 * ELECTION_TICKS {
+        if step.is_multiple_of(6) {
+            nodes[0].handle([RaftEvent::Tick]);
+            nodes[1].handle([RaftEvent::Tick]);
+        }
+        for at in [0, 1] {
+            let effects = nodes[at].take_effects();
+            handed_out[at].extend(committed(&effects));
+            for effect in effects {
+                match effect {
+                    RaftEffect::Send(to, PeerMessage::Raft(bytes)) if to.number() < 3 => {
+                        let message = RaftEvent::Message(NodeId::first(at as u64 + 1), bytes);
+                        nodes[1 - at].handle([message]);
+                    }
+                    RaftEffect::Send(to, PeerMessage::Start(bytes)) if to.number() < 3 => {
+                        let message = RaftEvent::Start(NodeId::first(at as u64 + 1), bytes);
+                        nodes[1 - at].handle([message]);
+                    }
+                    RaftEffect::AppendRaft { batch, .. } => {
+                        nodes[at].handle([RaftEvent::BatchDurable(batch)]);
+                    }
+                    RaftEffect::Elected { .. } => leads |= at == 1,
+                    _ => {}
+                }
+            }
+        }
+    }
+    assert!(leads);
+    // With what the first node has acknowledged.
+    assert_eq!(handed_out[1].last(), Some(&11));
+    assert!(handed_out[0].is_empty());
+}

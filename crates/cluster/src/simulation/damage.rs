@@ -1,0 +1,202 @@
+//! Disks that damage data at rest: payloads of the log, on nodes that run, and images of the tables.
+//!
+//! A payload stays whole on another node that runs: what all have lost is lost. A later frame follows: damage to the last
+//! frame of a stream cannot be told from a torn write. One image at a time is damaged, and only if another node can rebuild
+//! it: an image may be all that is left of truncated payloads. No disk is lost in such a run. Everything has to hold as in other
+//! runs, and in the end every node has everything.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use namiki_platform::disk::Disk;
+use namiki_platform::seeded_random::Random;
+
+use super::node::dir;
+use super::world::{Event, MS, World};
+use crate::entry::{EntryBody, LogEntry, PayloadName};
+
+/// Frames begin at multiples of this.
+const BLOCK: usize = 512;
+
+/// A frame: its file, and its offset there.
+type Frame = (PathBuf, usize);
+
+/// What was damaged.
+pub(super) struct Damage {
+    random: Random,
+    /// Frames of payloads that were damaged, by node.
+    frames: BTreeSet<(usize, Frame)>,
+    /// The node whose image was damaged last, and its life then.
+    image: Option<(usize, u64)>,
+}
+
+impl Damage {
+    pub(super) fn new(seed: u64) -> Self {
+        Self {
+            random: Random::stream(seed, 3),
+            frames: BTreeSet::new(),
+            image: None,
+        }
+    }
+}
+
+impl World {
+    /// Whether disks damage data in this run.
+    pub(super) fn damages(&self) -> bool {
+        self.options.damages && self.options.planted.is_none()
+    }
+
+    pub(super) fn damage(&mut self) {
+        if !self.has_faults {
+            return;
+        }
+        let pause = 100 + self.damage.random.below(1_000);
+        self.after(pause * MS, Event::Damage);
+        let node = self.damage.random.index(self.options.nodes);
+        if self.nodes[node].running.is_none() {
+            return;
+        }
+        if self.damage.random.chance(0.3) {
+            self.damage_image(node);
+        } else if !self.has_damaged_image() {
+            self.damage_payloads(node);
+        }
+    }
+
+    /// Damages some payloads of a running node, which may crash then.
+    fn damage_payloads(&mut self, node: usize) {
+        for _ in 0..1 + self.damage.random.index(4) {
+            self.damage_payload(node);
+        }
+        if self.damage.random.chance(0.5) {
+            self.crash(node);
+        }
+    }
+
+    fn damage_payload(&mut self, node: usize) {
+        let Some(running) = &self.nodes[node].running else {
+            return;
+        };
+        let store = &running.parts.shared.store;
+        let entries = running.parts.raft.entries();
+        let payloads: Vec<PayloadName> = entries.iter().filter_map(name_of).collect();
+        if payloads.is_empty() {
+            return;
+        }
+        let name = payloads[self.damage.random.index(payloads.len())];
+        let Some(frame) = self.frame_of(node, name) else {
+            return;
+        };
+        let is_behind = |other: &PayloadName| {
+            let other = (other.worker == name.worker).then(|| self.frame_of(node, *other));
+            let other = other.flatten();
+            other.is_some_and(|it| it > frame && generation(&it.0) == generation(&frame.0))
+        };
+        if !payloads.iter().any(is_behind) || !self.is_whole_elsewhere(node, name) {
+            return;
+        }
+        let Some((path, offset)) = store.place_of(name) else {
+            return;
+        };
+        if self.nodes[node].disk.flip(&path, offset, 0x55).is_ok() {
+            self.damage.frames.insert((node, frame));
+            self.report.damaged_payloads += 1;
+            self.nodes[node].is_damaged = true;
+        }
+    }
+
+    /// The frame of a durable payload.
+    fn frame_of(&self, node: usize, name: PayloadName) -> Option<Frame> {
+        let node = &self.nodes[node];
+        let (path, offset) = node.shared()?.store.place_of(name)?;
+        let bytes = node.disk.read(&path).ok()?;
+        let blocks = (0..=offset as usize / BLOCK).rev().map(|it| it * BLOCK);
+        let mut frames = blocks.filter(|at| bytes[*at..].starts_with(b"NLF1"));
+        Some((path, frames.next()?))
+    }
+
+    fn is_whole_elsewhere(&self, node: usize, name: PayloadName) -> bool {
+        let payload = |node: usize| {
+            let shared = self.nodes[node].shared()?;
+            shared.store.durable_payload(name)
+        };
+        let own = payload(node);
+        let mut others = (0..self.options.nodes).filter(|other| *other != node);
+        others.any(|other| {
+            let frame = self.frame_of(other, name);
+            let is_whole = |frame| !self.damage.frames.contains(&(other, frame));
+            payload(other) == own && frame.is_some_and(is_whole)
+        })
+    }
+
+    /// Whether the node of the last damaged image has not started again, or has no tables.
+    fn has_damaged_image(&self) -> bool {
+        self.damage.image.is_some_and(|(node, life)| {
+            let node = &self.nodes[node];
+            let has_tables = node.shared().is_some_and(|it| !it.tables_lost);
+            node.life == life || !has_tables
+        })
+    }
+
+    /// Whether another node can rebuild the tables of this one, whatever crashes.
+    fn is_applied_elsewhere(&self, node: usize) -> bool {
+        let applied = |node: usize| self.nodes[node].shared().map(|it| it.applied());
+        let mut others = (0..self.options.nodes).filter(|other| *other != node);
+        others.any(|other| {
+            let Some(running) = &self.nodes[other].running else {
+                return false;
+            };
+            let is_damaged = |name: PayloadName| {
+                let frame = self.frame_of(other, name);
+                frame.is_none_or(|frame| self.damage.frames.contains(&(other, frame)))
+            };
+            let entries = running.parts.raft.entries();
+            let shared = &running.parts.shared;
+            applied(other) >= applied(node)
+                && !shared.tables_lost
+                && !entries.iter().filter_map(name_of).any(is_damaged)
+        })
+    }
+
+    /// Damages a file of a node's image, which may crash before.
+    fn damage_image(&mut self, node: usize) {
+        if self.has_damaged_image() || !self.is_applied_elsewhere(node) {
+            return;
+        }
+        if self.damage.random.chance(0.5) {
+            self.crash(node);
+        }
+        let disk = &self.nodes[node].disk;
+        let folders = ["db", "db2"].map(|folder| dir().join(folder));
+        let with_images = folders
+            .iter()
+            .flat_map(|dir| [dir.clone(), dir.join("image")]);
+        let files: Vec<_> = with_images
+            .filter_map(|dir| disk.list(&dir).ok())
+            .flatten()
+            .filter(|file| file.len_bytes > 0)
+            .collect();
+        if files.is_empty() {
+            return;
+        }
+        let file = &files[self.damage.random.index(files.len())];
+        let offset = self.damage.random.below(file.len_bytes);
+        if disk.flip(&file.path, offset, 0x55).is_ok() {
+            self.damage.image = Some((node, self.nodes[node].life));
+            self.nodes[node].is_damaged = true;
+        }
+    }
+}
+
+/// What the names of files of one generation begin with.
+fn generation(path: &Path) -> Option<String> {
+    let name = path.file_name()?.to_string_lossy();
+    name.split('-').next().map(str::to_owned)
+}
+
+fn name_of(entry: &LogEntry) -> Option<PayloadName> {
+    match &entry.body {
+        EntryBody::Group(payload) => Some(payload.name),
+        _ => None,
+    }
+}
