@@ -29,7 +29,7 @@ least, or the node of --node. Commands go on meanwhile. Into the directory of an
 changed is copied; the earlier backup is replaced when the new one is whole.
 
 Read it as a database: namiki check BACKUP, namiki tables BACKUP, namiki scan BACKUP TABLE, namiki export BACKUP ...
-Restore it into a new cluster, whose configuration has a `cluster` of its own: namiki node --config FILE init --backup BACKUP
+Restore it into a new cluster, with another `cluster` in its configuration: namiki node --config FILE init --backup BACKUP
 for every node, each with the same backup; then start them.
 
   namiki cluster backup /backup/bank                                    the cluster in the folder namiki-cluster
@@ -49,7 +49,7 @@ pub(crate) struct BackupArguments {
     /// Addresses of nodes for clients, with commas between them
     #[arg(long, value_name = "ADDRESSES", value_delimiter = ',')]
     endpoints: Option<Vec<String>>,
-    /// The number of the node whose tables are copied
+    /// The number of the node to copy
     #[arg(long, value_name = "N")]
     node: Option<u64>,
 }

@@ -8,9 +8,10 @@ use namiki_client::protocol::{NodeStatus, ScanRange};
 
 use crate::entry::{LogEntry, PayloadRef};
 use crate::group_in_flight::GroupInFlight;
-use crate::network::ConnectionId;
+use crate::image_message::ImageMessage;
+use crate::network::{ConnectionId, NodeId};
 use crate::raft::ReadId;
-use crate::storage::RaftRecord;
+use crate::storage::{RaftRecord, Snapshot};
 
 /// Events for the applier.
 #[derive(Debug)]
@@ -95,4 +96,34 @@ pub(crate) enum Scan {
     },
     /// The memory of a dropped table is freed, which takes long if it is large.
     Free(DroppedTable),
+}
+
+/// An event for the checkpointer.
+#[derive(Debug)]
+pub(crate) enum ImageEvent {
+    /// Looks whether an image is due.
+    Look,
+    /// An image is due now: another node needs it, or a file of the last one is damaged.
+    Wanted,
+    /// The view that was asked for; `None`: no entry was applied since the last image, and it is not to be written again.
+    View(Option<Box<ViewForImage>>),
+    /// A client wants an image as of now.
+    Backup(ConnectionId),
+}
+
+/// The state of one entry.
+#[derive(Debug)]
+pub(crate) struct ViewForImage {
+    pub(crate) view: ReplicaView,
+    /// That entry, and its members.
+    pub(crate) snapshot: Snapshot,
+}
+
+/// An event for the receiver.
+#[derive(Debug)]
+pub(crate) enum CopyEvent {
+    /// Some time has passed; only while there is something to wait for.
+    Tick,
+    /// A node has sent this.
+    Message(NodeId, ImageMessage),
 }

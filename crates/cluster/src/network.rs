@@ -11,7 +11,7 @@ use namiki_platform::hash::hash_of;
 use serde::{Deserialize, Serialize};
 
 use crate::entry::PayloadRef;
-use crate::image::message::ImageMessage;
+use crate::image_message::ImageMessage;
 
 /// A node of the cluster: its number, from 1, and its incarnation, the number of the directory that
 /// it runs on.

@@ -1,4 +1,4 @@
-//! Nodes whose logs are truncated: directories stay small, and nodes that lack entries get images.
+//! Truncated logs: directories stay small, and nodes that lack entries get images.
 
 use std::fs;
 use std::path::Path;

@@ -19,10 +19,9 @@ use namiki_platform::{ErrorSentence, Stamp};
 
 use crate::control::Control;
 use crate::entry::{EntryBody, LogEntry, PayloadRef};
-use crate::events::{ApplierEvent, Scan, WorkerEvent};
+use crate::events::{ApplierEvent, ImageEvent, Scan, ViewForImage, WorkerEvent};
 use crate::failure::NodeFailure;
 use crate::fault_injection::Fault;
-use crate::image::checkpointer::{ImageEvent, ViewForImage};
 use crate::image::rows::{ImageHead, put_rows};
 use crate::membership::{Membership, MembershipChange};
 use crate::metrics::Count;

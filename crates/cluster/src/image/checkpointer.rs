@@ -12,11 +12,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use namiki::Error;
-use namiki::replica::ReplicaView;
 use namiki_client::protocol::Response;
 use namiki_platform::ErrorSentence;
 
-use crate::events::ApplierEvent;
+use crate::events::{ApplierEvent, ImageEvent, ViewForImage};
 use crate::failure::NodeFailure;
 use crate::fault_injection::Fault;
 use crate::metrics::Count;
@@ -46,27 +45,6 @@ impl Default for ImageOptions {
     }
 }
 
-/// An event for the checkpointer.
-#[derive(Debug)]
-pub(crate) enum ImageEvent {
-    /// Looks whether an image is due.
-    Look,
-    /// An image is due now: another node needs it, or a file of the last one is damaged.
-    Wanted,
-    /// The view that was asked for; `None`: no entry was applied since the last image, and it is not to be written again.
-    View(Option<Box<ViewForImage>>),
-    /// A client wants an image as of now.
-    Backup(ConnectionId),
-}
-
-/// The state of one entry.
-#[derive(Debug)]
-pub(crate) struct ViewForImage {
-    pub(crate) view: ReplicaView,
-    /// That entry, and its members.
-    pub(crate) snapshot: Snapshot,
-}
-
 /// Writes images.
 pub(crate) struct Checkpointer {
     shared: Arc<Shared>,
@@ -81,7 +59,7 @@ pub(crate) struct Checkpointer {
     truncated_bytes: u64,
     /// Views that were asked for.
     waiting: u32,
-    /// A client waits for an image whose view is opened after its request.
+    /// A client waits for an image as of its request or later.
     backup: Option<ConnectionId>,
     /// An image is due, whatever has grown.
     is_wanted: bool,

@@ -9,9 +9,10 @@ use std::sync::Arc;
 
 use namiki::replica::{ImageCopy, ImageCopyError};
 
-use super::message::{ImageContent, ImageMessage};
 use super::sender::REQUEST_BYTES;
+use crate::events::CopyEvent;
 use crate::failure::NodeFailure;
+use crate::image_message::{ImageContent, ImageMessage};
 use crate::metrics::Count;
 use crate::network::{NodeId, PeerMessage};
 use crate::shared::Shared;
@@ -22,15 +23,6 @@ const SILENT_TICKS: u32 = 10;
 const REQUESTS_MAX: u32 = 10;
 /// Ticks after a failure before the next copy begins.
 const PAUSE_TICKS: u32 = 50;
-
-/// An event for the receiver.
-#[derive(Debug)]
-pub(crate) enum CopyEvent {
-    /// Some time has passed; only while there is something to wait for.
-    Tick,
-    /// A node has sent this.
-    Message(NodeId, ImageMessage),
-}
 
 /// Copies images.
 pub(crate) struct ImageReceiver {

@@ -1,13 +1,12 @@
 //! Sends images: pins the one that an opening would begin with, and answers for its files.
 
 use bytes::Bytes;
-use namiki::OpenError;
-use namiki::replica::{PinnedImage, Replica};
+use namiki::replica::PinnedImage;
 use namiki_client::protocol::Response;
 use namiki_platform::ErrorSentence;
 
-use super::checkpointer::ImageEvent;
-use super::message::{ImageContent, ImageMessage, PART_BYTES};
+use crate::events::ImageEvent;
+use crate::image_message::{ImageContent, ImageMessage, PART_BYTES};
 use crate::metrics::Count;
 use crate::network::{NodeId, PeerMessage};
 use crate::shared::Shared;
@@ -16,82 +15,6 @@ use crate::shared::Shared;
 pub(crate) const REQUEST_BYTES: u64 = 4 << 20;
 /// Bytes that answer one request of a client, at most.
 const CLIENT_PART_BYTES: usize = 1 << 20;
-/// Looks of the checkpointer without a request, after which an image is not being sent any more.
-const BUSY_LOOKS: u32 = 10;
-/// Looks without a request after which its files are closed.
-const PINNED_LOOKS: u32 = 150;
-/// Images that are pinned at once: each keeps files that newer ones have superseded.
-const PINNED_MAX: usize = 3;
-
-/// The pinned images, the latest last.
-#[derive(Debug, Default)]
-pub(crate) struct PinnedImages {
-    images: Vec<Pinned>,
-}
-
-#[derive(Debug)]
-struct Pinned {
-    image: PinnedImage,
-    /// Looks of the checkpointer since the last request.
-    looks: u32,
-}
-
-impl PinnedImages {
-    /// The last entry of the oldest pinned image: the log above it is still needed, also while the other node starts with it.
-    pub(crate) fn sent_through(&self) -> Option<u64> {
-        self.images.iter().map(|it| it.image.stamp().0).min()
-    }
-
-    /// Some time has passed. Files of images that were not asked for any more are closed.
-    pub(crate) fn look(&mut self) {
-        for pinned in &mut self.images {
-            pinned.looks += 1;
-        }
-        self.images.retain(|it| it.looks <= PINNED_LOOKS);
-    }
-
-    /// An image that is being sent, if it has this entry.
-    fn being_sent(&mut self, from: u64) -> Option<&PinnedImage> {
-        let is_such = |it: &&Pinned| it.looks < BUSY_LOOKS && it.image.stamp().0 >= from;
-        self.images.iter().rev().find(is_such).map(|it| &it.image)
-    }
-
-    /// Pins the replica's image; `None` if it has none.
-    ///
-    /// # Errors
-    /// Why it cannot be read.
-    pub(crate) fn pin(&mut self, replica: &Replica) -> Result<Option<&PinnedImage>, OpenError> {
-        let Some(image) = replica.pin_image()? else {
-            return Ok(None);
-        };
-        self.images.retain(|it| it.image.id() != image.id());
-        if self.images.len() >= PINNED_MAX
-            && let Some(idle) = self.images.iter().map(|it| it.looks).max()
-            && let Some(at) = self.images.iter().position(|it| it.looks == idle)
-        {
-            self.images.remove(at);
-        }
-        self.images.push(Pinned { image, looks: 0 });
-        Ok(self.images.last().map(|it| &it.image))
-    }
-
-    /// The latest.
-    fn latest(&self) -> Option<&PinnedImage> {
-        self.images.last().map(|it| &it.image)
-    }
-
-    /// Forgets an image: a file of it is damaged.
-    fn forget(&mut self, id: u128) {
-        self.images.retain(|it| it.image.id() != id);
-    }
-
-    /// The image of this identity, which is asked for.
-    pub(crate) fn get(&mut self, id: u128) -> Option<&PinnedImage> {
-        let pinned = self.images.iter_mut().find(|it| it.image.id() == id)?;
-        pinned.looks = 0;
-        Some(&pinned.image)
-    }
-}
 
 /// Offers a node that has lost data an image, which has to be above an entry. If only a newer one has all that the node
 /// needs, through another entry, one is written first: the node asks again.

@@ -24,12 +24,13 @@ use std::time::{Duration, Instant};
 use namiki_platform::threads;
 use slog::{Discard, Logger, o};
 
+use crate::events::{CopyEvent, ImageEvent};
 use crate::failure::NodeFailure;
 use crate::fault_injection::FaultInjection;
 use crate::groups::producer::RequestLimits;
 use crate::groups::worker::GroupOptions;
-use crate::image::checkpointer::{ImageEvent, ImageOptions};
-use crate::image::receiver::{CopyEvent, ImageReceiver};
+use crate::image::checkpointer::ImageOptions;
+use crate::image::receiver::ImageReceiver;
 use crate::monitor::Observer;
 use crate::network::{Inbox, Network, NodeId};
 use crate::raft::{RaftEvent, RaftOptions};

@@ -140,9 +140,10 @@ fn open_tables(
 
 impl TablesError {
     fn of(is_damaged: bool, failure: NodeFailure) -> Self {
-        match is_damaged {
-            true => Self::Damaged(failure),
-            false => Self::Other(failure),
+        if is_damaged {
+            Self::Damaged(failure)
+        } else {
+            Self::Other(failure)
         }
     }
 }

@@ -130,7 +130,7 @@ fn an_image_is_asked_for_when_no_node_sends_payloads() {
 }
 
 #[test]
-fn a_payload_that_becomes_damaged_silences_the_node_until_it_is_back() {
+fn a_damaged_payload_silences_the_node_until_it_is_back() {
     let (first, disk) = driver(1, &[], false);
     let mut drivers = [first, driver(2, &[], false).0, driver(3, &[], false).0];
     answer_starts(&mut drivers);
@@ -155,7 +155,7 @@ fn a_payload_that_becomes_damaged_silences_the_node_until_it_is_back() {
 }
 
 #[test]
-fn a_node_without_tables_votes_and_acknowledges_and_does_not_lead() {
+fn a_node_without_tables_votes_and_does_not_lead() {
     let (mut lost, _) = driver(1, &[], true);
     let (other, _) = driver(2, &[], false);
     let asked = asks(&mut lost, 30 * ELECTION_TICKS);

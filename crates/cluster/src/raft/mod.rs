@@ -34,6 +34,7 @@ mod message_codec;
 mod payloads_here;
 mod persistence;
 mod reads;
+mod repair;
 mod send;
 mod start_inquiry;
 mod start_messages;

@@ -5,40 +5,17 @@
 //! it: an image may be all that is left of truncated payloads. No disk is lost in such a run. Everything has to hold as in other
 //! runs, and in the end every node has everything.
 
-use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use namiki_platform::disk::Disk;
-use namiki_platform::seeded_random::Random;
 
+use super::damaged::Frame;
 use super::node::dir;
 use super::world::{Event, MS, World};
 use crate::entry::{EntryBody, LogEntry, PayloadName};
 
 /// Frames begin at multiples of this.
 const BLOCK: usize = 512;
-
-/// A frame: its file, and its offset there.
-type Frame = (PathBuf, usize);
-
-/// What was damaged.
-pub(super) struct Damage {
-    random: Random,
-    /// Frames of payloads that were damaged, by node.
-    frames: BTreeSet<(usize, Frame)>,
-    /// The node whose image was damaged last, and its life then.
-    image: Option<(usize, u64)>,
-}
-
-impl Damage {
-    pub(super) fn new(seed: u64) -> Self {
-        Self {
-            random: Random::stream(seed, 3),
-            frames: BTreeSet::new(),
-            image: None,
-        }
-    }
-}
 
 impl World {
     /// Whether disks damage data in this run.

@@ -32,6 +32,7 @@
 
 mod base;
 mod error;
+mod install;
 mod log_budget;
 mod log_suffix;
 mod manifest;

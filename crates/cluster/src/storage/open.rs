@@ -294,9 +294,10 @@ impl NodeDir {
             TablesFound::PerhapsOld => is_old,
             TablesFound::Lost => true,
         };
-        let snapshot = match tables_lost {
-            true => &truncated,
-            false => &options.snapshot,
+        let snapshot = if tables_lost {
+            &truncated
+        } else {
+            &options.snapshot
         };
         let ends_old_log = (raft.begin_at(snapshot))
             .map_err(|why| why.in_error(dir, options.snapshot.position))?;

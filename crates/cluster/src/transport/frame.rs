@@ -18,7 +18,7 @@
 use bytes::{Buf, Bytes, BytesMut};
 
 use crate::entry::{PayloadName, PayloadRef};
-use crate::image::message::ImageMessage;
+use crate::image_message::ImageMessage;
 use crate::network::PeerMessage;
 use crate::transport::lane::Lane;
 
@@ -250,7 +250,7 @@ fn take_fetch(mut body: Bytes) -> Result<PeerMessage, FrameNonsense> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::image::message::ImageContent;
+    use crate::image_message::ImageContent;
 
     const WHICH: PayloadRef = PayloadRef {
         name: PayloadName {

@@ -18,7 +18,7 @@ use tokio::io::{AsyncRead, ReadBuf};
 
 use crate::command_size::{BOOKKEEPING_BYTES, memory_of_commands, memory_of_keys};
 use crate::entry::{PayloadName, PayloadRef};
-use crate::image::message::{ImageContent, ImageMessage};
+use crate::image_message::{ImageContent, ImageMessage};
 use crate::membership::Membership;
 use crate::network::{NodeId, PeerMessage};
 use crate::payload::{Payload, PayloadBuilder};

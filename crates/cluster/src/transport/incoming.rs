@@ -17,7 +17,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout, timeout_at};
 
-use crate::image::message::{IMAGE_MESSAGE_BYTES_MAX, ImageContent};
+use crate::image_message::{IMAGE_MESSAGE_BYTES_MAX, ImageContent};
 use crate::network::{NodeId, PeerMessage};
 use crate::transport::connection_security::Accepted;
 use crate::transport::frame::{

@@ -45,6 +45,11 @@ const MAGIC: &str = "namiki-manifest";
 /// The format of manifests: the only one that is written or read.
 pub const FORMAT: u32 = 2;
 
+/// What a cluster keeps beside its clients' tables: its rows belong to the image of a node, too. Clients' tables count from 1.
+pub(crate) const RESERVED: TableId = TableId(0);
+/// Its name, which no other table has.
+pub(crate) const RESERVED_NAME: &str = "namiki.replica";
+
 /// The contents of a database directory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
@@ -172,6 +177,12 @@ impl Manifest {
 
     fn place(&self, id: TableId) -> Option<usize> {
         self.tables.binary_search_by_key(&id, |table| table.id).ok()
+    }
+
+    /// Whether it is of a replica: the state of a cluster's node, or a backup of one.
+    pub(crate) fn is_of_a_node(&self) -> bool {
+        let first = self.tables.first();
+        first.is_some_and(|info| info.id == RESERVED && info.name == RESERVED_NAME)
     }
 
     /// The number of the next table.

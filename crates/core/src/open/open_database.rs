@@ -56,7 +56,6 @@ use crate::open::assemble_database::{Opened, epochs_after};
 use crate::open::check_directory::remove_left;
 use crate::open::log_settings::ResolvedConfig;
 use crate::recovery::{self, ImageToLoad};
-use crate::replica::is_of_a_node;
 use crate::settings::absolute_path::absolute_path;
 use crate::settings::builder::Builder;
 use crate::table::raw_table::Owner;
@@ -191,7 +190,7 @@ impl Builder {
             let dir = dir.to_owned();
             return Err(OpenError::KeepsEarlierBackups { dir });
         }
-        if !self.is_replica && manifest.tables.first().is_some_and(is_of_a_node) {
+        if !self.is_replica && manifest.is_of_a_node() {
             let dir = dir.to_owned();
             return Err(OpenError::OfANode { dir });
         }

@@ -65,6 +65,7 @@ use self::apply::Applier;
 use self::group_pool::GroupPool;
 use crate::api::database::Database;
 use crate::catalogue::image_files::FileNumber;
+use crate::catalogue::manifest::{RESERVED, RESERVED_NAME};
 use crate::commit::engine::Engine;
 use crate::error::{Error, OpenError};
 use crate::live::catalogue::Catalogue;
@@ -85,11 +86,8 @@ const INLINE_BYTES_FIXED: usize = 8;
 /// The same of other tables. A record is 64 bytes then.
 const INLINE_BYTES_VARIABLE: usize = 40;
 
-/// What the cluster keeps beside the clients' tables: its rows belong to the image, too. Clients' tables count from 1.
-const RESERVED: TableId = TableId(0);
 /// Names of clients' tables do not begin so.
 const RESERVED_PREFIX: &str = "namiki.";
-const RESERVED_NAME: &str = "namiki.replica";
 
 /// Replicas lock rows by themselves, and have no log.
 const SPEC: ProtocolSpec = ProtocolSpec {
@@ -159,12 +157,12 @@ impl Replica {
     /// Waits until all tables are in memory.
     ///
     /// # Errors
-    /// [`Error::TableNotLoaded`] for a table whose image cannot be read; [`Error::Closed`].
+    /// [`Error::TableNotLoaded`] if the image of a table cannot be read; [`Error::Closed`].
     pub fn wait_until_loaded(&self) -> Result<(), Error> {
         self.db.shared.loader.wait()
     }
 
-    /// Ends the loading of tables that are not in memory yet: who waits for them gets [`Error::Closed`].
+    /// Ends the loading of tables that are not in memory yet: those that wait for them get [`Error::Closed`].
     pub fn stop_loading(&self) {
         self.db.shared.loader.stop();
     }
@@ -376,11 +374,6 @@ impl std::fmt::Debug for DroppedTable {
         let id = self.raw_tables.first().map(|raw_table| raw_table.id);
         write!(f, "DroppedTable({id:?})")
     }
-}
-
-/// Whether a table is the one that only tables of a cluster's node have.
-pub(crate) fn is_of_a_node(info: &TableInfo) -> bool {
-    info.id == RESERVED && info.name == RESERVED_NAME
 }
 
 /// Whether clients may have a table of this name.

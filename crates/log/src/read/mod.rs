@@ -22,6 +22,7 @@
 //! Paper: pwal §4.3, §5.6
 
 mod beyond_last_frame;
+mod damage_notes;
 mod damaged_frame;
 mod error;
 mod file_window;
@@ -37,10 +38,10 @@ mod stream;
 mod stream_files;
 mod unannounced_generations;
 
+pub use damage_notes::SkippedDamage;
 pub use error::ReadError;
 pub use harden_tail::harden_tail;
 pub use merge::{Merge, MergeEnd};
-pub use skipped_damage::SkippedDamage;
 pub use sorted_runs::{SortedRun, merge_by_stamp, merge_sorted};
 pub use stream::{Frame, StreamEnd, StreamReader, durable_epoch};
 pub use unannounced_generations::check_all_announced;

@@ -16,34 +16,11 @@
 
 use namiki_platform::disk::DiskFile;
 
+use super::damage_notes::SkippedDamage;
 use super::file_window::STRIDE_BYTES;
 use super::stream_files::Extent;
 use super::{ReadError, StreamReader};
 use crate::format::BLOCK_BYTES_MIN;
-
-/// Damage that a reader has skipped in a stream of one generation.
-#[derive(Debug)]
-pub struct SkippedDamage {
-    /// The first place, and what is wrong there.
-    pub first: ReadError,
-    /// Frames that are known to be lost: none if only the header of a file is damaged.
-    pub frames: u64,
-}
-
-/// What a reader notes while it skips damage.
-#[derive(Debug, Default)]
-pub(super) struct DamageNotes {
-    first: Option<ReadError>,
-    frames: u64,
-    /// The device could not read where the reader looked last.
-    pub(super) is_unreadable: bool,
-}
-
-impl DamageNotes {
-    pub(super) fn note(&mut self, error: ReadError) {
-        self.first.get_or_insert(error);
-    }
-}
 
 impl StreamReader {
     /// The damage that was skipped so far; `None`: there was none. Complete when the reader has come to the end.

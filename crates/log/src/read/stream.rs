@@ -7,10 +7,10 @@ use namiki_platform::disk::Disk;
 use namiki_platform::{Epoch, Lsn, Stamp, WorkerId};
 
 use super::ReadError;
+use super::damage_notes::DamageNotes;
 use super::file_window::Window;
 use super::last_frame_position::Tail;
 use super::past_created_length::nothing_after;
-use super::skipped_damage::DamageNotes;
 use super::stream_files::{Expected, Extent, LogFile, Opened, Source};
 use crate::format::frame::{
     FRAME_HEADER_BYTES, FrameHeader, LogRecord, Salt, is_sound, peek, record,

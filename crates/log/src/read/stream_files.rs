@@ -9,8 +9,8 @@ use namiki_platform::bytes::is_zero;
 use namiki_platform::disk::{AlignedBuf, Disk, DiskFile, FileKind, SECTOR_BYTES};
 
 use super::ReadError;
+use super::damage_notes::DamageNotes;
 use super::ring_file::RingFile;
-use super::skipped_damage::DamageNotes;
 use crate::format::log_file::{LogFileHeader, file_name, parse_file_name, stream_dir};
 use crate::format::region::{RegionHeader, Ring, SLOTS_BYTES_MAX, region_base};
 use crate::format::{BLOCK_BYTES_MIN, Found};

@@ -72,7 +72,7 @@ fn reserved(replica: &Replica) -> Vec<(Vec<u8>, Vec<u8>)> {
 }
 
 #[test]
-fn a_copy_opens_as_the_replica_that_it_was_made_of() {
+fn a_copy_opens_as_the_replica_it_was_made_of() {
     let (from, to): (Arc<dyn Disk>, Arc<dyn Disk>) =
         (Arc::new(MemoryDisk::new()), Arc::new(MemoryDisk::new()));
     let sender = sender(&from);

@@ -1,0 +1,82 @@
+//! Images of the own tables that other nodes or clients copy. Their files are open, so they can be read although a newer image
+//! has taken their place.
+
+use namiki::OpenError;
+use namiki::replica::{PinnedImage, Replica};
+
+/// Looks of the checkpointer without a request, after which an image is not being sent any more.
+const BUSY_LOOKS: u32 = 10;
+/// Looks without a request after which its files are closed.
+const PINNED_LOOKS: u32 = 150;
+/// Images that are pinned at once: each keeps files that newer ones have superseded.
+const PINNED_MAX: usize = 3;
+
+/// The pinned images, the latest last.
+#[derive(Debug, Default)]
+pub(crate) struct PinnedImages {
+    images: Vec<Pinned>,
+}
+
+#[derive(Debug)]
+struct Pinned {
+    image: PinnedImage,
+    /// Looks of the checkpointer since the last request.
+    looks: u32,
+}
+
+impl PinnedImages {
+    /// The last entry of the oldest pinned image: the log above it is still needed, also while the other node starts with it.
+    pub(crate) fn sent_through(&self) -> Option<u64> {
+        self.images.iter().map(|it| it.image.stamp().0).min()
+    }
+
+    /// Some time has passed. Files of images that were not asked for any more are closed.
+    pub(crate) fn look(&mut self) {
+        for pinned in &mut self.images {
+            pinned.looks += 1;
+        }
+        self.images.retain(|it| it.looks <= PINNED_LOOKS);
+    }
+
+    /// An image that is being sent, if it has this entry.
+    pub(crate) fn being_sent(&mut self, from: u64) -> Option<&PinnedImage> {
+        let is_such = |it: &&Pinned| it.looks < BUSY_LOOKS && it.image.stamp().0 >= from;
+        self.images.iter().rev().find(is_such).map(|it| &it.image)
+    }
+
+    /// Pins the replica's image; `None` if it has none.
+    ///
+    /// # Errors
+    /// Why it cannot be read.
+    pub(crate) fn pin(&mut self, replica: &Replica) -> Result<Option<&PinnedImage>, OpenError> {
+        let Some(image) = replica.pin_image()? else {
+            return Ok(None);
+        };
+        self.images.retain(|it| it.image.id() != image.id());
+        if self.images.len() >= PINNED_MAX
+            && let Some(idle) = self.images.iter().map(|it| it.looks).max()
+            && let Some(at) = self.images.iter().position(|it| it.looks == idle)
+        {
+            self.images.remove(at);
+        }
+        self.images.push(Pinned { image, looks: 0 });
+        Ok(self.images.last().map(|it| &it.image))
+    }
+
+    /// The latest.
+    pub(crate) fn latest(&self) -> Option<&PinnedImage> {
+        self.images.last().map(|it| &it.image)
+    }
+
+    /// Forgets an image: a file of it is damaged.
+    pub(crate) fn forget(&mut self, id: u128) {
+        self.images.retain(|it| it.image.id() != id);
+    }
+
+    /// The image of this identity, which is asked for.
+    pub(crate) fn get(&mut self, id: u128) -> Option<&PinnedImage> {
+        let pinned = self.images.iter_mut().find(|it| it.image.id() == id)?;
+        pinned.looks = 0;
+        Some(&pinned.image)
+    }
+}

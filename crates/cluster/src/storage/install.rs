@@ -1,0 +1,40 @@
+//! Installation of an image of another node, in the folder that is not used (`tables_folder.rs`).
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use namiki::replica::{ImageCopy, ImageCopyError};
+
+use super::error::StoreError;
+use super::store::NodeStore;
+
+impl NodeStore {
+    /// Begins to copy an image into the folder that is not used.
+    ///
+    /// # Errors
+    /// The disk's own.
+    pub(crate) fn begin_copy(&self, image: u128) -> Result<ImageCopy, ImageCopyError> {
+        ImageCopy::begin(Arc::clone(&self.disk), &self.unused_folder(), image)
+    }
+
+    /// Makes the folder that is not used the one that the next opening finds: an image is there, whole and durable.
+    ///
+    /// # Errors
+    /// [`StoreError::Closed`]; the disk's own, after which the next opening finds either.
+    pub(crate) fn switch_folders(&self) -> Result<(), StoreError> {
+        let mut held = self.held.lock();
+        let Some((manifest, _)) = &mut *held else {
+            let dir = self.dir.clone();
+            return Err(StoreError::Closed { dir });
+        };
+        let mut next = manifest.clone();
+        next.tables = manifest.tables.other();
+        next.write(&*self.disk, &self.dir)?;
+        *manifest = next;
+        Ok(())
+    }
+
+    fn unused_folder(&self) -> PathBuf {
+        self.tables.other().path(&self.dir)
+    }
+}
