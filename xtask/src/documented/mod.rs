@@ -153,10 +153,11 @@ impl Asked {
             .args(["build", "-p", "namiki-cli", "-p", "namiki-cluster-cli"])
             .args(["-p", "namiki-bench", "--bins"])
             .current_dir(root);
+        if !self.no_peers {
+            cargo.args(["--features", "namiki-bench/compare-more"]);
+        }
         if self.rocksdb {
             cargo.args(["--features", "namiki-bench/compare-rocksdb"]);
-        } else if !self.no_peers {
-            cargo.args(["--features", "namiki-bench/compare"]);
         }
         if self.measured {
             cargo.args(["--profile", "measured"]);
@@ -278,6 +279,10 @@ mod tests {
         );
         let kv = run("namiki-bench compare kv --stores namiki,rocksdb,rocksdb-optimistic,lmdb");
         assert!(kv.starts_with("namiki-bench compare kv --stores namiki,lmdb --records"));
+        assert_eq!(
+            run("namiki-bench compare kv --minutes 10 --workload u1"),
+            "namiki-bench compare kv --minutes 0.02 --workload u1 --records 2000 --warmup 0"
+        );
     }
 
     #[test]

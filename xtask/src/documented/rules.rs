@@ -20,6 +20,22 @@ pub(super) const LEFT_OUT: &[(&str, &str)] = &[
     ("cargo xtask documented", "this is it"),
     ("cargo xtask loom", "minutes; the gate runs a sample"),
     (
+        "cargo xtask clients",
+        "needs the server, which takes long to build; the gate runs it",
+    ),
+    (
+        "cargo xtask pgbench",
+        "needs the server, which takes long to build",
+    ),
+    (
+        "cargo xtask postgres-compare",
+        "needs the server, which takes long to build",
+    ),
+    (
+        "namiki-bench agreement",
+        "compares two reports of several runs of each point, which take most of an hour; a test does",
+    ),
+    (
         "namiki node --config",
         "serves until it is stopped; `namiki cluster start` runs nodes",
     ),
@@ -47,6 +63,10 @@ pub(super) const INSTEAD: &[(&str, &str)] = &[
     ("cargo run --release -p namiki-cli -- ", "namiki "),
     (
         "cargo run --profile measured -p namiki-bench -- ",
+        "namiki-bench ",
+    ),
+    (
+        "cargo run --profile measured -p namiki-bench --features compare-more -- ",
         "namiki-bench ",
     ),
     (
@@ -173,8 +193,13 @@ pub(super) const SIZES: &[Sized] = &[
     always("namiki-bench index", "--warmup", "0"),
     always("namiki-bench index", "--latency-ops", "1000"),
     given("namiki-bench index", "--repeat", "1"),
+    always("cargo xtask fuzz", "--seconds", "1"),
     always("namiki-bench compare kv", "--records", "2000"),
-    always("namiki-bench compare kv", "--seconds", "0.1"),
+    given("namiki-bench compare kv", "--minutes", "0.02"),
+    Sized {
+        unless: "--minutes",
+        ..always("namiki-bench compare kv", "--seconds", "0.1")
+    },
     always("namiki-bench compare kv", "--warmup", "0"),
     given("namiki-bench compare kv", "--repeat", "1"),
     always("namiki-bench compare upkeep", "--records", "5000"),
