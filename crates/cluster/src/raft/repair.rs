@@ -61,7 +61,7 @@ impl RaftDriver {
         self.effects.push(RaftEffect::AskForImage(node, through));
     }
 
-    /// The last entry whose payload is missing; 0: none is.
+    /// The last entry with a missing payload; 0: there is none.
     fn last_missing(&self) -> u64 {
         let missing: HashSet<&PayloadRef> = self.lost.missing.iter().collect();
         let log = self.raft.store();

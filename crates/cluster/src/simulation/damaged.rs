@@ -13,7 +13,7 @@ pub(super) struct Damage {
     pub(super) random: Random,
     /// Frames of payloads that were damaged, by node.
     pub(super) frames: BTreeSet<(usize, Frame)>,
-    /// The node whose image was damaged last, and its life then.
+    /// The node with the image that was damaged last, and its life then.
     pub(super) image: Option<(usize, u64)>,
 }
 

@@ -96,7 +96,7 @@ pub struct SimReport {
     pub found_payloads: usize,
     /// Damaged files of images that a running node has found.
     pub found_files: usize,
-    /// Starts of nodes whose image was damaged.
+    /// Starts of nodes with a damaged image.
     pub tables_lost: usize,
     /// Entries of the log.
     pub entries: u64,

@@ -249,7 +249,7 @@ impl NodeDir {
         }
     }
 
-    /// Removes the tables in whose place an image was installed.
+    /// Removes the tables that an installed image has replaced.
     ///
     /// # Errors
     /// The disk's own; it may be repeated.

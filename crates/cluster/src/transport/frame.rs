@@ -7,7 +7,7 @@
 //! kind 17 Payload         which, bytes
 //! kind 18 FetchPayloads   count u32, which of each
 //! kind 19 FetchedPayload  which, found u8, bytes
-//! kind 20 Image           a message about an image, see `image/message.rs`
+//! kind 20 Image           a message about an image, see `image_message.rs`
 //! kind 24 Start           opaque bytes
 //!         which           term u64, worker u16, number u64, length u32, digest u32
 //! ```

@@ -1,4 +1,4 @@
-//! Reading on behind damage, for a log whose frames other nodes have, too.
+//! Reading on behind damage, for a log that other nodes have, too.
 //!
 //! A reader that [skips damage](StreamReader::open_skipping_damage) treats what it cannot read as absent. At a place without
 //! the next frame it looks for a later one, from block to block, in this log file and in those behind it:
@@ -11,7 +11,7 @@
 //! resemble one. A generation without a seal ends behind the last frame that is found: damage there cannot be told from
 //! a torn write.
 //!
-//! A log file whose header is damaged has its frames nevertheless; they are searched at every place. A stretch that the device
+//! A log file with a damaged header has its frames nevertheless; they are searched at every place. A stretch that the device
 //! cannot read counts as damaged.
 
 use namiki_platform::disk::DiskFile;
@@ -119,7 +119,7 @@ impl StreamReader {
         Ok(None)
     }
 
-    /// The end of a stream whose damage is skipped: frames that a seal tells of, or the beginning, are lost.
+    /// The end of a stream with skipped damage: frames that a seal tells of, or the beginning, are lost.
     pub(super) fn finish_skipping(&mut self, sealed: Option<u64>) {
         let start = self.info.start(self.worker());
         let before = start.sequence.saturating_sub(1);
@@ -135,7 +135,7 @@ impl StreamReader {
         }
     }
 
-    /// What is known of a log file whose header is damaged.
+    /// What is known of a log file with a damaged header.
     pub(super) fn without_header(
         file: std::sync::Arc<dyn DiskFile>,
         path: std::path::PathBuf,

@@ -225,7 +225,7 @@ fn flip(disk: &Arc<dyn Disk>, path: &PathBuf) {
     file.write_durable(0, &page).unwrap();
 }
 
-/// A file whose ranges have not changed would be kept by each later image.
+/// A file of unchanged ranges would be kept by each later image.
 #[test]
 fn a_damaged_file_of_the_own_image_is_written_again() {
     let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
