@@ -72,9 +72,9 @@ impl Reader<'_> {
     fn read(&mut self) -> Option<DecodedSize> {
         let request = self.number()?;
         match self.number()? {
+            ..AT_LEAST => {}
             AT_LEAST => drop(self.number()?),
-            AT_LEAST.. => return None,
-            _ => {}
+            _ => return None,
         }
         let items = self.number()?;
         let mut bytes = vector::<(u32, Vec<u8>)>(items);

@@ -161,9 +161,10 @@ impl Applier {
             let head = ImageHead::new(self.term, self.members.clone(), commands);
             let mut none = SessionTable::default();
             let mut sessions = self.shared.sessions.lock();
-            let sessions = match self.shared.planted.has(Fault::SessionsNotInImage) {
-                true => &mut none,
-                false => &mut *sessions,
+            let sessions = if self.shared.planted.has(Fault::SessionsNotInImage) {
+                &mut none
+            } else {
+                &mut *sessions
             };
             put_rows(replica, &head, sessions);
         }
@@ -404,9 +405,10 @@ impl Applier {
             }
             Control::CloseHeldSession { session, fence } => {
                 let session = *session;
-                match self.shared.sessions.lock().close_held(session, *fence) {
-                    true => Response::SessionClosed { session },
-                    false => Response::SessionTaken { session },
+                if self.shared.sessions.lock().close_held(session, *fence) {
+                    Response::SessionClosed { session }
+                } else {
+                    Response::SessionTaken { session }
                 }
             }
             Control::CloseSession { session } => {

@@ -404,10 +404,10 @@ impl Producer {
         };
         let office = self.shared.office.lock();
         match freshness {
-            Freshness::Leader if office.term.is_none() => return self.not_leader(request),
+            Freshness::Leader if office.term.is_none() => self.not_leader(request),
             _ if read.wanted.keys() > self.limits.read_keys => {
                 let reason = "the request reads too many keys: send several";
-                return refused(request, reason);
+                refused(request, reason)
             }
             Freshness::Leader => self.read_as_leader(office, read),
             Freshness::Strong if office.term.is_some() => self.read_as_leader(office, read),

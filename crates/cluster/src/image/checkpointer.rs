@@ -147,9 +147,10 @@ impl Checkpointer {
         let growth = self.options.log_bytes.max(self.image_bytes);
         let growth = growth.min(limit / 8);
         // In quarters: nodes one after the other, and the leader last.
-        let turn = match shared.leads() {
-            true => 5,
-            false => 3 + shared.node.number() % 2,
+        let turn = if shared.leads() {
+            5
+        } else {
+            3 + shared.node.number() % 2
         };
         let later = |all: u64| u128::from(all) * u128::from(turn) / 4;
         let grown = self.log_grown().saturating_sub(self.log_then);

@@ -203,8 +203,10 @@ pub(super) fn decode(
                 term: wire.term,
             });
         }
-        let mut entry = Entry::default();
-        entry.data = context;
+        let entry = Entry {
+            data: context,
+            ..Entry::default()
+        };
         entries.push(entry);
     } else {
         message.context = context;
@@ -252,8 +254,10 @@ pub(crate) fn messages(from: NodeId, to: NodeId, payload: PayloadRef) -> Vec<Byt
             let entries = entries.map(|(index, body)| to_raft(index, 7, body));
             message.entries = entries.collect::<Vec<_>>().into();
         } else if is_read(*kind) {
-            let mut entry = Entry::default();
-            entry.data = vec![7; READ_CONTEXT_BYTES].into();
+            let entry = Entry {
+                data: vec![7; READ_CONTEXT_BYTES].into(),
+                ..Entry::default()
+            };
             message.entries = vec![entry].into();
             if *kind == MessageType::MsgReadIndex {
                 message.term = 0;
@@ -328,8 +332,10 @@ mod tests {
             message.set_msg_type(kind);
             (message.from, message.to, message.term) = (1, 2, term);
             message.index = 40;
-            let mut entry = Entry::default();
-            entry.data = vec![9; READ_CONTEXT_BYTES].into();
+            let entry = Entry {
+                data: vec![9; READ_CONTEXT_BYTES].into(),
+                ..Entry::default()
+            };
             message.entries = vec![entry].into();
             assert_eq!(decoded(&message), Ok(message.clone()));
             message.term = 7 - term;

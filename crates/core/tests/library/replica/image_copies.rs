@@ -1,6 +1,6 @@
 //! An image on its way to another replica: whole, interrupted, superseded, damaged.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use namiki::Database;
@@ -217,7 +217,7 @@ fn damage_on_the_way_is_found() {
     assert_eq!(hash_of(&open(&disk, "/copy")), hash_of(&sender));
 }
 
-fn flip(disk: &Arc<dyn Disk>, path: &PathBuf) {
+fn flip(disk: &Arc<dyn Disk>, path: &Path) {
     let file = disk.open(path).unwrap();
     let mut page = AlignedBuf::zeroed(4096);
     file.read_at(0, &mut page).unwrap();
