@@ -25,6 +25,7 @@ mod error;
 #[cfg(feature = "hostile-bytes")]
 #[doc(hidden)]
 pub mod hostile_bytes;
+mod links;
 mod message_buffer;
 mod options;
 pub mod protocol;

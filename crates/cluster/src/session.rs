@@ -98,8 +98,9 @@ const HOLDER_BITS: u32 = 32;
 /// Numbers above this one are not those of groups.
 const GROUP_MAX: u64 = (1 << 62) - 1;
 
-#[derive(Debug, Default)]
-struct Session {
+/// A session. An image has it as it is.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Session {
     nonce: u128,
     /// The client that has opened it; `None` for sessions of the first version.
     client: Option<ClientName>,
@@ -114,31 +115,22 @@ struct Session {
     first_group: u64,
     groups: BTreeMap<u64, Vec<u8>>,
     /// Outcomes in `groups`.
+    #[serde(skip)]
     outcomes: usize,
 }
 
-/// A session as an image has it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct SessionRow {
-    nonce: u128,
-    client: Option<ClientName>,
-    used: u64,
-    acknowledged_through: u64,
-    fence: u64,
-    attempt: u128,
-    first_group: u64,
-    groups: BTreeMap<u64, Vec<u8>>,
-}
-
-impl SessionRow {
-    pub(crate) fn encode(&self) -> Vec<u8> {
+impl Session {
+    fn encode(&self) -> Vec<u8> {
         postcard::to_stdvec(self).expect("a session has no type that cannot be encoded")
     }
 
     /// The session of these bytes; `None` if they are not one.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
-        match postcard::take_from_bytes(bytes) {
-            Ok((row, [])) => Some(row),
+        match postcard::take_from_bytes::<Self>(bytes) {
+            Ok((mut session, [])) => {
+                session.outcomes = session.groups.values().map(Vec::len).sum();
+                Some(session)
+            }
             _ => None,
         }
     }
@@ -162,48 +154,26 @@ pub(crate) struct SessionTable {
 }
 
 impl SessionTable {
-    /// The sessions that were changed since the last call, and those that were closed. They are written as rows next.
-    pub(crate) fn take_changed(&mut self) -> Vec<(SessionId, Option<SessionRow>)> {
+    /// The sessions that were changed since the last call, encoded, and those that were closed. They are written as rows next.
+    pub(crate) fn take_changed(&mut self) -> Vec<(SessionId, Option<Vec<u8>>)> {
         let closed = std::mem::take(&mut self.closed).into_iter();
         let mut rows: Vec<_> = closed.map(|id| (id, None)).collect();
         let since = (self.written.saturating_add(1), SessionId(0));
         for (_, id) in self.by_use.range(since..) {
-            let row = self.sessions.get(id).map(|session| SessionRow {
-                nonce: session.nonce,
-                client: session.client.clone(),
-                used: session.used,
-                acknowledged_through: session.acknowledged_through,
-                fence: session.fence,
-                attempt: session.attempt,
-                first_group: session.first_group,
-                groups: session.groups.clone(),
-            });
-            rows.push((*id, row));
+            rows.push((*id, self.sessions.get(id).map(Session::encode)));
         }
         self.written = self.by_use.last().map_or(self.written, |(used, _)| *used);
         rows
     }
 
     /// Puts a session of an image back.
-    pub(crate) fn put(&mut self, id: SessionId, row: SessionRow) {
-        let outcomes = row.groups.values().map(Vec::len).sum();
-        self.by_nonce.insert(row.nonce, id);
-        self.by_use.insert((row.used, id));
-        if let Some(client) = &row.client {
+    pub(crate) fn put(&mut self, id: SessionId, session: Session) {
+        self.by_nonce.insert(session.nonce, id);
+        self.by_use.insert((session.used, id));
+        if let Some(client) = &session.client {
             *self.of_client.entry(client.clone()).or_default() += 1;
         }
-        self.outcomes += outcomes;
-        let session = Session {
-            nonce: row.nonce,
-            client: row.client,
-            used: row.used,
-            acknowledged_through: row.acknowledged_through,
-            fence: row.fence,
-            attempt: row.attempt,
-            first_group: row.first_group,
-            groups: row.groups,
-            outcomes,
-        };
+        self.outcomes += session.outcomes;
         self.sessions.insert(id, session);
     }
 
@@ -669,14 +639,14 @@ mod tests {
                 }
             }
             for (id, row) in table.take_changed() {
-                match row.map(|row| row.encode()) {
+                match row {
                     Some(row) => drop(rows.insert(id, row)),
                     None => drop(rows.remove(&id)),
                 }
             }
             let mut again = SessionTable::default();
             for (id, row) in &rows {
-                again.put(*id, SessionRow::decode(row).expect("it was just written"));
+                again.put(*id, Session::decode(row).expect("it was just written"));
             }
             assert_eq!(again.state_hash(), table.state_hash());
             assert_eq!((again.outcomes, again.len()), (table.outcomes, table.len()));

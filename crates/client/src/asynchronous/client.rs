@@ -3,11 +3,11 @@
 use std::time::Instant;
 
 use super::link::Link;
-use super::links::Links;
 use super::reader::AsyncReader;
 use super::session::AsyncSession;
 use crate::channel::{Key, SeenLsn};
 use crate::error::ClientError;
+use crate::links::{Links, OverChannel};
 use crate::options::ClientOptions;
 use crate::protocol::{Request, ScanRange, Scanned, TableEntry};
 use crate::read_options::ReadOptions;
@@ -18,7 +18,7 @@ use crate::token::SessionToken;
 /// the connection, and has no other effect.
 #[derive(Debug)]
 pub struct AsyncClient {
-    links: Links,
+    links: Links<Link>,
 }
 
 impl AsyncClient {
@@ -35,7 +35,7 @@ impl AsyncClient {
     ) -> Result<Self, ClientError> {
         let addresses = addresses.into_iter().map(Into::into).collect();
         let deadline = Instant::now() + options.timeout;
-        let mut link = Link::new(requests::channel(addresses, options, SeenLsn::default())?);
+        let mut link = Link::over(requests::channel(addresses, options, SeenLsn::default())?);
         if !link.drive(|channel| channel.is_ready(), deadline).await {
             return Err(link.channel.unavailable());
         }

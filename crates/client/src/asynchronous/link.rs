@@ -7,6 +7,7 @@ use tokio::time::sleep_until;
 use super::connection::Connection;
 use crate::channel::{Channel, Step};
 use crate::error::ConnectionError;
+use crate::links::OverChannel;
 
 /// Limit on the bytes of messages that are copied and sent together. A longer message is sent
 /// without a copy.
@@ -18,14 +19,20 @@ pub(super) struct Link {
     connection: Option<Connection>,
 }
 
-impl Link {
-    pub(super) fn new(channel: Channel) -> Self {
+impl OverChannel for Link {
+    fn over(channel: Channel) -> Self {
         Self {
             channel,
             connection: None,
         }
     }
 
+    fn channel(&self) -> &Channel {
+        &self.channel
+    }
+}
+
+impl Link {
     /// Executes steps until `is_done` holds or the deadline passes. Returns whether it holds.
     pub(super) async fn drive(
         &mut self,

@@ -3,7 +3,6 @@
 mod client;
 mod connection;
 mod link;
-mod links;
 mod reader;
 mod session;
 mod stream;

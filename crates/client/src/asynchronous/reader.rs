@@ -3,9 +3,9 @@
 use std::time::Instant;
 
 use super::link::Link;
-use super::links::Links;
 use crate::channel::{Channel, Key};
 use crate::error::ClientError;
+use crate::links::Links;
 use crate::protocol::{Freshness, Request, ScanRange, Scanned, TableEntry};
 use crate::read_options::ReadOptions;
 use crate::requests::{self, Rows};
@@ -18,12 +18,12 @@ use crate::requests::{self, Rows};
 /// [`ClientError::OtherCluster`] or [`ClientError::Refused`].
 #[derive(Debug)]
 pub struct AsyncReader<'a> {
-    links: &'a mut Links,
+    links: &'a mut Links<Link>,
     options: &'a ReadOptions,
 }
 
 impl<'a> AsyncReader<'a> {
-    pub(super) fn new(links: &'a mut Links, options: &'a ReadOptions) -> Self {
+    pub(super) fn new(links: &'a mut Links<Link>, options: &'a ReadOptions) -> Self {
         Self { links, options }
     }
 

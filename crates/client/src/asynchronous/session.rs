@@ -5,6 +5,7 @@ use std::time::Instant;
 use super::link::Link;
 use crate::channel::Channel;
 use crate::error::ClientError;
+use crate::links::OverChannel;
 use crate::protocol::{Command, Outcome, SessionId};
 use crate::requests::{self, Group, GroupOutcomes, HeldSession};
 use crate::token::SessionToken;
@@ -20,7 +21,7 @@ pub struct AsyncSession {
 
 impl AsyncSession {
     pub(super) async fn open(channel: Channel) -> Result<Self, ClientError> {
-        let mut link = Link::new(channel);
+        let mut link = Link::over(channel);
         let (key, nonce) = requests::ask_session(&mut link.channel)?;
         let deadline = Instant::now() + link.channel.options().timeout;
         if !link
@@ -38,7 +39,7 @@ impl AsyncSession {
     }
 
     pub(super) async fn resume(channel: Channel, token: SessionToken) -> Result<Self, ClientError> {
-        let mut link = Link::new(channel);
+        let mut link = Link::over(channel);
         let key = requests::ask_resume(&mut link.channel, &token)?;
         let deadline = Instant::now() + link.channel.options().timeout;
         let is_answered = |channel: &Channel| channel.exchange.is_answered(key);

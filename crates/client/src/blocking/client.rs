@@ -3,11 +3,11 @@
 use std::time::Instant;
 
 use super::link::Link;
-use super::links::Links;
 use super::reader::Reader;
 use super::session::Session;
 use crate::channel::{Key, SeenLsn};
 use crate::error::ClientError;
+use crate::links::{Links, OverChannel};
 use crate::options::ClientOptions;
 use crate::protocol::{Request, ScanRange, Scanned, TableEntry};
 use crate::read_options::ReadOptions;
@@ -32,7 +32,7 @@ use crate::token::SessionToken;
 /// ```
 #[derive(Debug)]
 pub struct Client {
-    links: Links,
+    links: Links<Link>,
 }
 
 impl Client {
@@ -49,7 +49,7 @@ impl Client {
     ) -> Result<Self, ClientError> {
         let addresses = addresses.into_iter().map(Into::into).collect();
         let deadline = Instant::now() + options.timeout;
-        let mut link = Link::new(requests::channel(addresses, options, SeenLsn::default())?);
+        let mut link = Link::over(requests::channel(addresses, options, SeenLsn::default())?);
         if !link.drive(|channel| channel.is_ready(), deadline) {
             return Err(link.channel.unavailable());
         }

@@ -6,6 +6,7 @@ use std::time::Instant;
 use super::connection::Connection;
 use crate::channel::{Channel, Step};
 use crate::error::ConnectionError;
+use crate::links::OverChannel;
 
 #[derive(Debug)]
 pub(super) struct Link {
@@ -13,14 +14,20 @@ pub(super) struct Link {
     connection: Option<Connection>,
 }
 
-impl Link {
-    pub(super) fn new(channel: Channel) -> Self {
+impl OverChannel for Link {
+    fn over(channel: Channel) -> Self {
         Self {
             channel,
             connection: None,
         }
     }
 
+    fn channel(&self) -> &Channel {
+        &self.channel
+    }
+}
+
+impl Link {
     /// Executes steps until `is_done` holds or the deadline passes. Returns whether it holds.
     pub(super) fn drive(&mut self, is_done: impl Fn(&Channel) -> bool, deadline: Instant) -> bool {
         loop {

@@ -4,7 +4,6 @@ mod backup;
 mod client;
 mod connection;
 mod link;
-mod links;
 mod one_node;
 mod reader;
 mod session;

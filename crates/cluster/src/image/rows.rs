@@ -14,7 +14,7 @@ use namiki_client::protocol::SessionId;
 use serde::{Deserialize, Serialize};
 
 use crate::membership::Membership;
-use crate::session::{SessionRow, SessionTable};
+use crate::session::{Session, SessionTable};
 
 const HEAD: &[u8] = &[0];
 const SESSION: u8 = 1;
@@ -70,7 +70,7 @@ pub(crate) fn put_rows(replica: &Replica, head: &ImageHead, sessions: &mut Sessi
     let encoded = postcard::to_stdvec(head).expect("a head has no type that cannot be encoded");
     let changed = sessions.take_changed();
     let rows: Vec<(Vec<u8>, Option<Vec<u8>>)> = (changed.into_iter())
-        .map(|(id, row)| (key_of(id), row.map(|row| row.encode())))
+        .map(|(id, row)| (key_of(id), row))
         .collect();
     let rows = rows.iter().map(|(key, value)| (&key[..], value.as_deref()));
     let head = [(HEAD, Some(&encoded[..]))];
@@ -93,7 +93,7 @@ pub(crate) fn read_rows(replica: &Replica) -> Result<Option<ImageState>, ImageRo
         (HEAD, _) => head = postcard::from_bytes::<ImageHead>(value).ok(),
         (_, Some((&SESSION, id))) => {
             let id = id.try_into().map(u64::from_be_bytes);
-            match (id, SessionRow::decode(value)) {
+            match (id, Session::decode(value)) {
                 (Ok(id), Some(row)) => sessions.put(SessionId(id), row),
                 _ => invalid = Some("a session"),
             }

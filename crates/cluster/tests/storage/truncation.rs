@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use namiki_cluster::PayloadName;
 use namiki_cluster::storage::{
-    LogPosition, NodeIdentity, NodeStore, RaftRecord, Snapshot, StoreError, StoreOptions, Truncated,
+    NodeIdentity, NodeStore, RaftRecord, Snapshot, StoreError, StoreOptions, Truncated,
 };
 use namiki_log::Prepare;
 use namiki_platform::disk::sim::{Fault, Loss, Step};
@@ -493,7 +493,7 @@ mod planted {
             ..options()
         };
         let (_, found) = NodeStore::open(Arc::new(it.sim.clone()), dir(), options).unwrap();
-        let position = LogPosition {
+        let position = namiki_cluster::storage::LogPosition {
             index: 210,
             term: 1,
         };
