@@ -101,8 +101,10 @@ pub(crate) enum Scan {
 /// An event for the checkpointer.
 #[derive(Debug)]
 pub(crate) enum ImageEvent {
-    /// Looks whether an image is due.
+    /// Looks whether an image is due, each time that an interval has passed.
     Look,
+    /// The same at once: the log is without room.
+    NoRoom,
     /// An image is due now: another node needs it, or a file of the last one is damaged.
     Wanted,
     /// The view that was asked for; `None`: no entry was applied since the last image, and it is not to be written again.

@@ -1,13 +1,17 @@
 //! Images of the own tables that other nodes or clients copy. Their files are open, so they can be read although a newer image
 //! has taken their place.
 
+use std::sync::Arc;
+
 use namiki::OpenError;
 use namiki::replica::{PinnedImage, Replica};
 
 /// Looks of the checkpointer without a request, after which an image is not being sent any more.
 const BUSY_LOOKS: u32 = 10;
-/// Looks without a request after which its files are closed.
-const PINNED_LOOKS: u32 = 150;
+/// Looks without a request after which the log above it is not kept for it any more: the other node has started with it.
+const NEEDED_LOOKS: u32 = 150;
+/// Looks without a request after which its files are closed: the other end reads what an earlier copy has left, before it asks.
+const PINNED_LOOKS: u32 = 3000;
 /// Images that are pinned at once: each keeps files that newer ones have superseded.
 const PINNED_MAX: usize = 3;
 
@@ -19,7 +23,7 @@ pub(crate) struct PinnedImages {
 
 #[derive(Debug)]
 struct Pinned {
-    image: PinnedImage,
+    image: Arc<PinnedImage>,
     /// Looks of the checkpointer since the last request.
     looks: u32,
 }
@@ -27,7 +31,8 @@ struct Pinned {
 impl PinnedImages {
     /// The last entry of the oldest pinned image: the log above it is still needed, also while the other node starts with it.
     pub(crate) fn sent_through(&self) -> Option<u64> {
-        self.images.iter().map(|it| it.image.stamp().0).min()
+        let needed = self.images.iter().filter(|it| it.looks <= NEEDED_LOOKS);
+        needed.map(|it| it.image.stamp().0).min()
     }
 
     /// Some time has passed. Files of images that were not asked for any more are closed.
@@ -39,16 +44,17 @@ impl PinnedImages {
     }
 
     /// An image that is being sent, if it has this entry.
-    pub(crate) fn being_sent(&mut self, from: u64) -> Option<&PinnedImage> {
+    pub(crate) fn being_sent(&mut self, from: u64) -> Option<Arc<PinnedImage>> {
         let is_such = |it: &&Pinned| it.looks < BUSY_LOOKS && it.image.stamp().0 >= from;
-        self.images.iter().rev().find(is_such).map(|it| &it.image)
+        let sent = self.images.iter().rev().find(is_such);
+        sent.map(|it| Arc::clone(&it.image))
     }
 
     /// Pins the replica's image; `None` if it has none.
     ///
     /// # Errors
     /// Why it cannot be read.
-    pub(crate) fn pin(&mut self, replica: &Replica) -> Result<Option<&PinnedImage>, OpenError> {
+    pub(crate) fn pin(&mut self, replica: &Replica) -> Result<Option<Arc<PinnedImage>>, OpenError> {
         let Some(image) = replica.pin_image()? else {
             return Ok(None);
         };
@@ -59,13 +65,17 @@ impl PinnedImages {
         {
             self.images.remove(at);
         }
-        self.images.push(Pinned { image, looks: 0 });
-        Ok(self.images.last().map(|it| &it.image))
+        let image = Arc::new(image);
+        self.images.push(Pinned {
+            image: Arc::clone(&image),
+            looks: 0,
+        });
+        Ok(Some(image))
     }
 
     /// The latest.
-    pub(crate) fn latest(&self) -> Option<&PinnedImage> {
-        self.images.last().map(|it| &it.image)
+    pub(crate) fn latest(&self) -> Option<Arc<PinnedImage>> {
+        self.images.last().map(|it| Arc::clone(&it.image))
     }
 
     /// Forgets an image: a file of it is damaged.
@@ -74,9 +84,9 @@ impl PinnedImages {
     }
 
     /// The image of this identity, which is asked for.
-    pub(crate) fn get(&mut self, id: u128) -> Option<&PinnedImage> {
+    pub(crate) fn get(&mut self, id: u128) -> Option<Arc<PinnedImage>> {
         let pinned = self.images.iter_mut().find(|it| it.image.id() == id)?;
         pinned.looks = 0;
-        Some(&pinned.image)
+        Some(Arc::clone(&pinned.image))
     }
 }

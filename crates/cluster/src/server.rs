@@ -24,6 +24,10 @@ use crate::transport::{Listeners, NodeSecurity, RunningTransport, Transport, Tra
 /// Room in a log buffer for the last command of a group and for headers.
 const BUFFER_SLACK_BYTES: usize = (1 << 20) + (64 << 10);
 
+/// Time for which a restart within the process tries again, and the pause in between.
+const RESTART_PATIENCE: Duration = Duration::from_secs(10);
+const RESTART_PAUSE: Duration = Duration::from_millis(200);
+
 /// The reason for which a node cannot start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -225,7 +229,16 @@ impl Server {
         let waits_for_tables =
             failure.is_some_and(|it| matches!(*it, NodeFailure::TablesDamaged { .. }));
         self.stop();
-        Self::start_with(config, disk, logger, waits_for_tables)
+        let begin = Instant::now();
+        loop {
+            match Self::start_with(config, Arc::clone(&disk), logger.clone(), waits_for_tables) {
+                // A port may still be taken, or a certificate be in the middle of its replacement.
+                Err(
+                    ServerError::Security(_) | ServerError::Transport(_) | ServerError::Monitor(_),
+                ) if begin.elapsed() < RESTART_PATIENCE => std::thread::sleep(RESTART_PAUSE),
+                started => return started,
+            }
+        }
     }
 
     /// The reason for which the node has stopped by itself, if it has.

@@ -277,7 +277,7 @@ impl Shared {
     /// Whether a log without room will have some soon: the checkpointer is told that it lacks.
     pub(crate) fn will_have_room(&self) -> bool {
         if !self.room.is_asked.swap(true, Ordering::Relaxed) {
-            self.images.put(ImageEvent::Look);
+            self.images.put(ImageEvent::NoRoom);
         }
         self.room.makes_room.load(Ordering::Relaxed)
     }

@@ -91,12 +91,14 @@ impl Checkpointer {
     pub(crate) fn handle(&mut self, event: ImageEvent) -> Result<(), NodeFailure> {
         match event {
             ImageEvent::Look => {
-                self.shared.room.looked();
                 self.shared.pinned_images.lock().look();
                 self.pause = self.pause.saturating_sub(1);
-                if self.waiting == 0 && self.pause == 0 && (self.is_wanted || self.is_due()) {
-                    self.ask_for_view();
-                }
+                self.ask_if_due();
+                Ok(())
+            }
+            ImageEvent::NoRoom => {
+                self.shared.room.looked();
+                self.ask_if_due();
                 Ok(())
             }
             ImageEvent::Wanted => {
@@ -121,6 +123,13 @@ impl Checkpointer {
                 self.ask_for_view();
                 Ok(())
             }
+        }
+    }
+
+    fn ask_if_due(&mut self) {
+        let may = self.waiting == 0 && self.pause == 0 && !self.shared.tables_lost;
+        if may && (self.is_wanted || self.is_due()) {
+            self.ask_for_view();
         }
     }
 
@@ -175,6 +184,8 @@ impl Checkpointer {
             // The node stops.
             Err(Error::Closed) => return Ok(()),
             Err(error) => {
+                // Also if no entry follows.
+                self.is_wanted = true;
                 self.shared.metrics.increment(Count::ImagesFailed);
                 self.shared.room.note(false);
                 slog::warn!(self.shared.logger, "cannot write an image of the tables, so the log is not truncated; tries again";

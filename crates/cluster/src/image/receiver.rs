@@ -197,18 +197,24 @@ impl ImageReceiver {
         let Some(copying) = self.copying.take() else {
             return Ok(());
         };
-        if !self.is_newer(copying.index) {
+        let index = copying.index;
+        if !self.is_newer(index) {
             // The log came nevertheless.
+            if let Err(error) = copying.copy.discard() {
+                self.give_up(&error);
+            }
             return Ok(());
         }
         if let Err(error) = copying.copy.finish() {
             self.give_up(&error);
             return Ok(());
         }
-        (self.shared.store.switch_folders())
+        let is_installed = (self.shared.store.switch_folders(index))
             .map_err(|error| NodeFailure::storage("installing an image", error))?;
-        let index = copying.index;
-        Err(NodeFailure::ImageInstalled { index })
+        if is_installed {
+            return Err(NodeFailure::ImageInstalled { index });
+        }
+        Ok(())
     }
 
     fn give_up(&mut self, error: &ImageCopyError) {

@@ -69,14 +69,13 @@ pub(crate) fn send_parts(shared: &Shared, to: NodeId, id: u128, file: u32, from:
         let message = ImageMessage { image: id, content };
         shared.network.send(to, PeerMessage::Image(message));
     };
-    let mut pinned = shared.pinned_images.lock();
-    let image = pinned.get(id);
-    let Some((image, file_bytes)) = image.and_then(|it| Some((it, it.file_bytes(file)?))) else {
+    let image = shared.pinned_images.lock().get(id);
+    let file_bytes = image.as_ref().and_then(|image| image.file_bytes(file));
+    let Some((image, file_bytes)) = image.zip(file_bytes) else {
         return send(ImageContent::Gone);
     };
     if from == 0 && !image.is_whole(file) {
-        note_damaged(shared, image, file);
-        pinned.forget(id);
+        note_damaged(shared, &image, file);
         return send(ImageContent::Gone);
     }
     let until = file_bytes.min(from.saturating_add(REQUEST_BYTES));
@@ -103,14 +102,13 @@ pub(crate) fn send_parts(shared: &Shared, to: NodeId, id: u128, file: u32, from:
 /// The part of a file that a client asks for.
 pub(crate) fn client_part(shared: &Shared, id: u128, file: u32, offset: u64) -> Response {
     let refused = |reason: String| Response::Refused { request: 0, reason };
-    let mut pinned = shared.pinned_images.lock();
-    let image = pinned.get(id);
-    let Some((image, file_bytes)) = image.and_then(|it| Some((it, it.file_bytes(file)?))) else {
+    let image = shared.pinned_images.lock().get(id);
+    let file_bytes = image.as_ref().and_then(|image| image.file_bytes(file));
+    let Some((image, file_bytes)) = image.zip(file_bytes) else {
         return refused("the node has this image no more: begin the backup again".to_owned());
     };
     if offset == 0 && !image.is_whole(file) {
-        note_damaged(shared, image, file);
-        pinned.forget(id);
+        note_damaged(shared, &image, file);
         return refused("a file of the image is damaged: begin the backup again".to_owned());
     }
     match image.read(file, offset, CLIENT_PART_BYTES) {
@@ -124,6 +122,7 @@ fn note_damaged(shared: &Shared, image: &PinnedImage, file: u32) {
     slog::warn!(shared.logger, "a file of the own image is damaged, so another image is written"; "file" => file);
     shared.metrics.increment(Count::ImageFilesDamaged);
     shared.replica.rewrite_file(image, file);
+    shared.pinned_images.lock().forget(image.id());
     shared.images.put(ImageEvent::Wanted);
 }
 

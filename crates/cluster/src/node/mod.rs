@@ -30,7 +30,6 @@ use crate::fault_injection::FaultInjection;
 use crate::groups::producer::RequestLimits;
 use crate::groups::worker::GroupOptions;
 use crate::image::checkpointer::ImageOptions;
-use crate::image::receiver::ImageReceiver;
 use crate::monitor::Observer;
 use crate::network::{Inbox, Network, NodeId};
 use crate::raft::{RaftEvent, RaftOptions};
@@ -206,16 +205,23 @@ impl Node {
         })?;
         let shared = Arc::clone(&self.shared);
         self.thread("checkpoint", move || {
-            while let Some(mut events) = shared.images.take_all(Some(LOOK_INTERVAL)) {
-                events.push_back(ImageEvent::Look);
+            let mut looks = Intervals::new(LOOK_INTERVAL);
+            while let Some(mut events) = shared.images.take_all(Some(looks.left())) {
+                if looks.has_passed() {
+                    events.push_back(ImageEvent::Look);
+                }
                 parts::run_checkpointer(&shared, &mut checkpointer, events);
             }
         })?;
         let shared = Arc::clone(&self.shared);
         self.thread("image-copy", move || {
-            let longest = |receiver: &ImageReceiver| receiver.is_waiting().then_some(LOOK_INTERVAL);
-            while let Some(mut events) = shared.copies.take_all(longest(&image_receiver)) {
-                if events.is_empty() {
+            let mut ticks = Intervals::new(LOOK_INTERVAL);
+            loop {
+                let longest = image_receiver.is_waiting().then(|| ticks.left());
+                let Some(mut events) = shared.copies.take_all(longest) else {
+                    return;
+                };
+                if ticks.has_passed() && image_receiver.is_waiting() {
                     events.push_back(CopyEvent::Tick);
                 }
                 parts::run_image_receiver(&shared, &mut image_receiver, events);
@@ -300,6 +306,34 @@ impl Node {
         // The outcome of failed writes is unknown, as after a crash; the next opening finds what is
         // durable.
         drop(self.shared.store.close());
+    }
+}
+
+/// Intervals of a thread that is also called for events.
+struct Intervals {
+    length: Duration,
+    next: Instant,
+}
+
+impl Intervals {
+    fn new(length: Duration) -> Self {
+        let next = Instant::now() + length;
+        Self { length, next }
+    }
+
+    /// Time until the end of this one.
+    fn left(&self) -> Duration {
+        self.next.saturating_duration_since(Instant::now())
+    }
+
+    /// Whether this one has passed; then another begins.
+    fn has_passed(&mut self) -> bool {
+        let now = Instant::now();
+        let has_passed = now >= self.next;
+        if has_passed {
+            self.next = now + self.length;
+        }
+        has_passed
     }
 }
 

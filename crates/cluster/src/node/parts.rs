@@ -94,6 +94,12 @@ impl Parts {
             }
         };
         let at = restored.snapshot;
+        // Without tables, no read sees enough.
+        let reads_from = if recovered.tables_lost {
+            u64::MAX
+        } else {
+            restored.commit
+        };
         let shared = Arc::new(Shared {
             node,
             membership: Mutex::new(Arc::new(members.clone())),
@@ -119,7 +125,7 @@ impl Parts {
             room: RoomByImages::default(),
             scans: Mailbox::default(),
             scan_slots: ScanSlots::default(),
-            node_reads: Mutex::new(NodeReads::new(wait_ticks(options), restored.commit)),
+            node_reads: Mutex::new(NodeReads::new(wait_ticks(options), reads_from)),
             view: Mutex::new(RaftView {
                 role: Role::Follower,
                 term: restored.term,

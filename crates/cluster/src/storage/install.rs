@@ -17,21 +17,25 @@ impl NodeStore {
         ImageCopy::begin(Arc::clone(&self.disk), &self.unused_folder(), image)
     }
 
-    /// Makes the folder that is not used the one that the next opening finds: an image is there, whole and durable.
+    /// Makes the folder that is not used the one that the next opening finds: an image of the entries through this one is there,
+    /// whole and durable. Returns whether it did; not if the log was truncated beyond it. The log is not truncated any more.
     ///
     /// # Errors
     /// [`StoreError::Closed`]; the disk's own, after which the next opening finds either.
-    pub(crate) fn switch_folders(&self) -> Result<(), StoreError> {
+    pub(crate) fn switch_folders(&self, through: u64) -> Result<bool, StoreError> {
         let mut held = self.held.lock();
         let Some((manifest, _)) = &mut *held else {
             let dir = self.dir.clone();
             return Err(StoreError::Closed { dir });
         };
+        if self.head.lock().base.snapshot.position.index > through {
+            return Ok(false);
+        }
         let mut next = manifest.clone();
         next.tables = manifest.tables.other();
         next.write(&*self.disk, &self.dir)?;
         *manifest = next;
-        Ok(())
+        Ok(true)
     }
 
     fn unused_folder(&self) -> PathBuf {

@@ -66,7 +66,9 @@ impl NodeStore {
             let dir = self.dir.clone();
             return Err(StoreError::Closed { dir });
         };
-        if !self.begin_segment(snapshot)? {
+        // Another image is installed, which need not go as far.
+        let is_switched = manifest.tables != self.tables;
+        if is_switched || !self.begin_segment(snapshot)? {
             return Ok(Truncated::default());
         }
         self.drop_names();

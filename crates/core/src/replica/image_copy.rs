@@ -127,7 +127,7 @@ impl PinnedImage {
         Self::read_heads(disk, dir, |_| {})
     }
 
-    /// Reads the manifest and the list, and opens the runs; calls back for one that cannot be opened.
+    /// Reads the manifest and the list, and opens the runs; calls back for one that is missing.
     fn read_heads(
         disk: &Arc<dyn Disk>,
         dir: &Path,
@@ -150,7 +150,10 @@ impl PinnedImage {
             let path = run.file.rows_path(dir);
             Ok(PinnedRun {
                 file: disk.open(&path).map_err(|source| {
-                    on_damaged(run.file);
+                    // Others pass: there may be too many open files.
+                    if source.kind() == io::ErrorKind::NotFound {
+                        on_damaged(run.file);
+                    }
                     of_device(&path)(source)
                 })?,
                 id: run.id(manifest.identity()),
@@ -486,10 +489,15 @@ impl ImageCopy {
         let Some(head) = &self.head else {
             return Ok(());
         };
-        let image_dir = image_dir(&self.dir);
         let runs = head.runs.iter().map(|run| run.file.rows_path(&self.dir));
         let mut kept: BTreeSet<PathBuf> = runs.collect();
         kept.insert(head.named.file.new_list_path(&self.dir));
+        self.remove_images(&kept)
+    }
+
+    /// Removes the files of images, but for these.
+    fn remove_images(&self, kept: &BTreeSet<PathBuf>) -> Result<(), ImageCopyError> {
+        let image_dir = image_dir(&self.dir);
         let files = self.disk.list(&image_dir);
         let files = files.map_err(|source| device(&image_dir, source))?;
         for file in files {
@@ -514,6 +522,14 @@ impl ImageCopy {
             }
         }
         Ok(())
+    }
+
+    /// Gives the copy up for good, and removes its files.
+    ///
+    /// # Errors
+    /// [`ImageCopyError::Device`]
+    pub fn discard(self) -> Result<(), ImageCopyError> {
+        self.remove_images(&BTreeSet::new())
     }
 
     /// Makes the directory a replica's: durably, and if everything [has arrived](Self::wanted). Returns the stamp of the last
