@@ -53,6 +53,14 @@ pub enum NodeFailure {
         #[source]
         source: namiki::Error,
     },
+    /// Payloads of the only node are damaged or missing.
+    #[error(
+        "{count} payloads of the log are damaged or missing, and there is no other node that has them: begin a new cluster with a backup"
+    )]
+    PayloadsLost {
+        /// Their number.
+        count: usize,
+    },
     /// Raft cannot start.
     #[error(transparent)]
     Raft(#[from] RaftError),

@@ -75,6 +75,11 @@ impl OpenedNode {
             .remove_superseded_tables()
             .map_err(|error| NodeFailure::database("removing superseded tables", error))?;
         let (store, recovered) = node_dir.open_log(options, found)?;
+        let is_alone = matches!(recovered.membership[..], [_]);
+        if is_alone && !recovered.missing.is_empty() {
+            let count = recovered.missing.len();
+            return Err(NodeFailure::PayloadsLost { count }.into());
+        }
         let (replica, image) = match tables {
             Some(tables) if !recovered.tables_lost => tables,
             _ => {
@@ -84,8 +89,7 @@ impl OpenedNode {
                     found: position,
                 };
                 let why = damage.get_or_insert_with(|| Box::new(OpenError::Store(lost())));
-                if let [_] = recovered.membership[..] {
-                    // There is no other node.
+                if is_alone {
                     let unopened = std::mem::replace(&mut **why, OpenError::Store(lost()));
                     return Err(unopened);
                 }
