@@ -26,7 +26,7 @@ const TIMEOUT: Duration = Duration::from_secs(600);
 const HELP: &str = "\
 The backup has everything that was committed when the command began, as far as the node knew: a follower is asked that lags
 least, or the node of --node. Commands go on meanwhile. Into the directory of an earlier backup of the same node, only what has
-changed is copied; the earlier backup is replaced when the new one is whole.
+changed is copied; the earlier backup is replaced when the new one is whole. Without --node, that node is found.
 
 Read it as a database: namiki check BACKUP, namiki tables BACKUP, namiki scan BACKUP TABLE, namiki export BACKUP ...
 Restore it into a new cluster, with another `cluster` in its configuration: namiki node --config FILE init --backup BACKUP
@@ -73,7 +73,7 @@ pub(crate) fn run(
             (sites.collect(), options.unwrap_or_default())
         }
     };
-    let (node, address) = choose(arguments.node, sites, &options)?;
+    let nodes = choose(arguments.node, sites, &options)?;
     let (disk, _) = {
         let parent = arguments.backup.parent();
         let parent = parent.filter(|it| !it.as_os_str().is_empty());
@@ -84,16 +84,25 @@ pub(crate) fn run(
         timeout: TIMEOUT,
         ..options
     };
-    let source = BackupSource::begin(&address, &options)?;
-    copy(source, node, arguments, disk)
+    let mut outcome = Err(Failure::NoNodeAnswers);
+    for (node, address) in nodes {
+        let source = BackupSource::begin(&address, &options)?;
+        outcome = copy(source, node, arguments, Arc::clone(&disk));
+        // The earlier backup may be of the next one.
+        if !matches!(&outcome, Err(Failure::NotBackedUp(error)) if matches!(**error, ImageCopyError::OtherNode { .. }))
+        {
+            break;
+        }
+    }
+    outcome
 }
 
-/// The node to copy from: the one that was asked for, or the follower that lags least, or else the leader.
+/// The nodes to copy from: the one that was asked for; or all that answer, the follower first that lags least, and the leader last.
 fn choose(
     wanted: Option<u64>,
     sites: Vec<Site>,
     options: &ClientOptions,
-) -> Result<(u64, String), Failure> {
+) -> Result<Vec<(u64, String)>, Failure> {
     let options = ClientOptions {
         timeout: STATUS_TIMEOUT,
         connect_timeout: STATUS_TIMEOUT,
@@ -105,14 +114,21 @@ fn choose(
         .filter_map(|(seen, address)| Some((seen.answer.ok()?, address)))
         .collect();
     let running: BTreeSet<u64> = answers.iter().map(|(status, _)| status.node).collect();
-    let best = answers
-        .into_iter()
-        .filter(|(status, _)| wanted.is_none_or(|wanted| status.node == wanted))
-        .max_by_key(|(status, _)| (status.role == Role::Follower, status.applied_lsn));
-    match (best, wanted) {
-        (Some((status, address)), _) => Ok((status.node, address)),
-        (None, Some(wanted)) if !running.is_empty() => Err(Failure::NoNode(wanted.to_string())),
-        (None, _) => Err(Failure::NoNodeAnswers),
+    let mut nodes = answers;
+    nodes.retain(|(status, _)| wanted.is_none_or(|wanted| status.node == wanted));
+    nodes.sort_by_key(|(status, _)| {
+        let lag = u64::MAX - status.applied_lsn;
+        (status.role != Role::Follower, lag, status.node)
+    });
+    match wanted {
+        _ if !nodes.is_empty() => {
+            let nodes = nodes.into_iter();
+            Ok(nodes
+                .map(|(status, address)| (status.node, address))
+                .collect())
+        }
+        Some(wanted) if !running.is_empty() => Err(Failure::NoNode(wanted.to_string())),
+        _ => Err(Failure::NoNodeAnswers),
     }
 }
 

@@ -196,7 +196,9 @@ impl NodeStore {
     /// Opens the directory of a node without tables, and reads its log.
     ///
     /// # Errors
-    /// As [`NodeDir::lock`] and [`NodeDir::open_log`].
+    /// [`StoreError::Empty`], [`StoreError::InUse`], [`StoreError::DamagedManifest`], [`StoreError::OtherFormat`],
+    /// [`StoreError::UnreadableLog`], [`StoreError::SenselessLog`], [`StoreError::InvalidOptions`],
+    /// [`StoreError::SnapshotLost`], [`StoreError::DiskFull`], or the disk's own.
     pub fn open(
         disk: Arc<dyn Disk>,
         dir: &Path,
