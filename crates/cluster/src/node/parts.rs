@@ -31,8 +31,8 @@ use crate::office::Office;
 use crate::pacing::Pacing;
 use crate::payload_cache::PayloadCache;
 use crate::raft::{
-    FETCH_MAX, RAFT_BYTES_MAX, RAFT_MESSAGE_BYTES, RaftDriver, RaftEffect, RaftEvent, RaftView,
-    ReplaceRefusal, RestoredRaft, StartView,
+    FETCH_MAX, RAFT_BYTES_MAX, RAFT_MESSAGE_BYTES, RaftDriver, RaftEffect, RaftEvent, RaftOptions,
+    RaftView, ReplaceRefusal, RestoredRaft, StartView,
 };
 use crate::scan_slots::ScanSlots;
 use crate::session::SessionTable;
@@ -94,6 +94,7 @@ impl Parts {
             }
         };
         let at = restored.snapshot;
+        let lost_tail = recovered.lost_tail;
         // Without tables, no read sees enough.
         let reads_from = if recovered.tables_lost {
             u64::MAX
@@ -160,7 +161,11 @@ impl Parts {
         }
         // What was damaged while the node did not run.
         (shared.metrics).add(Count::PayloadsDamaged, restored.missing.len() as u64);
-        let raft = RaftDriver::new(&options.raft(node), restored, store)?;
+        let raft_options = RaftOptions {
+            asks_all: options.asks_all || lost_tail,
+            ..options.raft(node)
+        };
+        let raft = RaftDriver::new(&raft_options, restored, store)?;
         let worker = |number| Worker::new(number, Arc::clone(&shared), options.groups);
         let mut parts = Self {
             raft,

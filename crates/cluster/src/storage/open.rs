@@ -103,6 +103,8 @@ pub struct Recovered {
     pub missing: Vec<PayloadRef>,
     /// Damage to the log's payloads, as far as it was found: what was there is absent.
     pub damage: Vec<LogDamage>,
+    /// Entries were cut off that may have been acknowledged: the node must not speak before all other voters have answered.
+    pub lost_tail: bool,
     /// The tables of the node cannot be used. `snapshot` is that of the last truncation, so the log is whole, and an image
     /// at `snapshot` or above it has to be installed.
     pub tables_lost: bool,
@@ -359,6 +361,7 @@ impl NodeDir {
             entries: raft.entries.iter().cloned().collect(),
             missing: cut.missing,
             damage,
+            lost_tail: cut.may_be_acknowledged,
             tables_lost,
         };
         let store = NodeStore {

@@ -95,6 +95,8 @@ pub(super) enum NotContinued {
 pub(super) struct Cut {
     /// Entries from this index on were cut off.
     pub(super) from: Option<u64>,
+    /// They may have been acknowledged.
+    pub(super) may_be_acknowledged: bool,
     pub(super) missing: Vec<PayloadRef>,
 }
 
@@ -222,8 +224,8 @@ impl RaftState {
         Ok(ends_old_log)
     }
 
-    /// Cuts the log at the first entry that lacks its payload and was not persisted, and lowers
-    /// indexes beyond the cut. A payload that may have been in a damaged frame counts as persisted.
+    /// Cuts the log at the first entry that lacks its payload and is above the recorded persisted index, and lowers indexes beyond
+    /// the cut. If the payload may have been in a damaged frame, what is cut off may have been acknowledged: the others know.
     pub(super) fn cut(
         &mut self,
         has: impl Fn(&PayloadRef) -> bool,
@@ -234,8 +236,9 @@ impl RaftState {
             if let EntryBody::Group(payload) = &entry.body
                 && !has(payload)
             {
-                if entry.index > self.head.base.persisted && !may_be_damaged(payload) {
+                if entry.index > self.head.base.persisted {
                     cut.from = Some(entry.index);
+                    cut.may_be_acknowledged = may_be_damaged(payload);
                     break;
                 }
                 cut.missing.push(*payload);
