@@ -13,7 +13,7 @@ pub enum Consistency {
     /// they have read. A node that lags behind is waited for, or left for another one. See
     /// [`Client::seen`](crate::Client::seen).
     Session,
-    /// What the node has applied, at once: it may be old. The answer has its LSN.
+    /// The node answers at once from the state that it has applied, which may be old. The answer has the LSN of that state.
     Stale,
 }
 

@@ -172,7 +172,7 @@ pub(crate) struct HeldSession {
     fence: u64,
     /// The last number that was assigned.
     last: u64,
-    /// The last number that earlier holders may have used; 0: there are none.
+    /// The largest number that earlier holders may have used; 0 without earlier holders.
     earlier: u64,
     /// No group beyond this one is acknowledged.
     acknowledged_max: u64,

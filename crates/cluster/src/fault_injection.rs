@@ -13,7 +13,7 @@ pub enum Fault {
     ReadWithoutConfirmation,
     /// A follower answers a strong read from what it has applied.
     FollowerReadsWithoutIndex,
-    /// A node answers a session read before it has applied what the client has seen.
+    /// A node answers a session read before it has applied the last entry that the client has seen.
     SessionReadsIgnoreSeen,
     /// A leader accepts groups of holders of a session that were replaced.
     IgnoreFences,

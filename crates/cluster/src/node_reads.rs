@@ -3,7 +3,7 @@
 //! | read | the entry that must be applied |
 //! |---|---|
 //! | strong | the commit index that the leader tells, after it has confirmed that it still leads (Raft's ReadIndex) |
-//! | at least | that of the request: what its client has seen |
+//! | at least | the entry in the request: the last one that the client has seen |
 //!
 //! The applier answers a read between two entries, as soon as its entry is applied. A read that waits
 //! for too long is given up: the client asks another node.

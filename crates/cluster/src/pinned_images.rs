@@ -10,7 +10,8 @@ use namiki::replica::{PinnedImage, Replica};
 const BUSY_LOOKS: u32 = 10;
 /// Looks without a request after which the log above it is not kept for it any more: the other node has started with it.
 const NEEDED_LOOKS: u32 = 150;
-/// Looks without a request after which its files are closed: the other end reads what an earlier copy has left, before it asks.
+/// Looks without a request after which its files are closed. It is long, because the other end first verifies the runs that an
+/// earlier copy has left.
 const PINNED_LOOKS: u32 = 3000;
 /// Images that are pinned at once: each keeps files that newer ones have superseded.
 const PINNED_MAX: usize = 3;
@@ -71,11 +72,6 @@ impl PinnedImages {
             looks: 0,
         });
         Ok(Some(image))
-    }
-
-    /// The latest.
-    pub(crate) fn latest(&self) -> Option<Arc<PinnedImage>> {
-        self.images.last().map(|it| Arc::clone(&it.image))
     }
 
     /// Forgets an image: a file of it is damaged.

@@ -92,7 +92,7 @@ fn damaged_payloads_of_two_nodes_heal() {
     cluster.works(&["start"]);
     put_rows(&mut session, table, 200..300);
     wait_for_equal_states(&cluster);
-    // In the files of nodes that run: what is damaged is found when it is read.
+    // While the nodes run: they find the damage when they read the files.
     assert!(damage(&folder(leader), (100..150).step_by(2)) > 20);
     assert!(damage(&folder(one), (101..150).step_by(2)) > 20);
     put_rows(&mut session, table, 300..350);

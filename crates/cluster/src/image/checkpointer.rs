@@ -163,11 +163,11 @@ impl Checkpointer {
         };
         let later = |all: u64| u128::from(all) * u128::from(turn) / 4;
         let grown = self.log_grown().saturating_sub(self.log_then);
-        let has_more = shared.applied() > self.last.position.index;
-        if has_more && (!shared.store.has_room() || grown >= limit / 64 && self.is_room_short()) {
+        let entries = shared.applied().saturating_sub(self.last.position.index);
+        if entries > 0 && (!shared.store.has_room() || grown >= limit / 64 && self.is_room_short())
+        {
             return true;
         }
-        let entries = shared.applied().saturating_sub(self.last.position.index);
         u128::from(grown) >= later(growth) || u128::from(entries) >= later(self.options.entries)
     }
 

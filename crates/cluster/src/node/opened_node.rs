@@ -83,16 +83,18 @@ impl OpenedNode {
         let (replica, image) = match tables {
             Some(tables) if !recovered.tables_lost => tables,
             _ => {
-                let lost = || StoreError::SnapshotLost {
-                    dir: dir.to_owned(),
-                    needed: recovered.snapshot.position,
-                    found: position,
-                };
-                let why = damage.get_or_insert_with(|| Box::new(OpenError::Store(lost())));
+                let why = damage.take().unwrap_or_else(|| {
+                    let lost = StoreError::SnapshotLost {
+                        dir: dir.to_owned(),
+                        needed: recovered.snapshot.position,
+                        found: position,
+                    };
+                    Box::new(OpenError::Store(lost))
+                });
                 if is_alone {
-                    let unopened = std::mem::replace(&mut **why, OpenError::Store(lost()));
-                    return Err(unopened);
+                    return Err(*why);
                 }
+                damage = Some(why);
                 let empty = Replica::in_memory();
                 let failed = |error| NodeFailure::database("starting without tables", error);
                 (empty.map_err(failed)?, None)

@@ -332,17 +332,24 @@ pub(crate) fn run_payload_writer(
     }
 }
 
+/// Handles events until one fails, which stops the node.
+fn handle_all<E>(
+    shared: &Shared,
+    events: impl IntoIterator<Item = E>,
+    handle: impl FnMut(E) -> Result<(), NodeFailure>,
+) {
+    if let Err(failure) = events.into_iter().try_for_each(handle) {
+        shared.fail(failure);
+    }
+}
+
 /// Handles the queued events of the applier.
 pub(crate) fn run_applier(
     shared: &Shared,
     applier: &mut Applier,
     events: impl IntoIterator<Item = ApplierEvent>,
 ) {
-    for event in events {
-        if let Err(failure) = applier.handle(event) {
-            return shared.fail(failure);
-        }
-    }
+    handle_all(shared, events, |event| applier.handle(event));
 }
 
 /// Handles the queued events of the checkpointer.
@@ -351,11 +358,7 @@ pub(crate) fn run_checkpointer(
     checkpointer: &mut Checkpointer,
     events: impl IntoIterator<Item = ImageEvent>,
 ) {
-    for event in events {
-        if let Err(failure) = checkpointer.handle(event) {
-            return shared.fail(failure);
-        }
-    }
+    handle_all(shared, events, |event| checkpointer.handle(event));
 }
 
 /// Handles the queued events of the receiver of images.
@@ -364,11 +367,7 @@ pub(crate) fn run_image_receiver(
     receiver: &mut ImageReceiver,
     events: impl IntoIterator<Item = CopyEvent>,
 ) {
-    for event in events {
-        if let Err(failure) = receiver.handle(event) {
-            return shared.fail(failure);
-        }
-    }
+    handle_all(shared, events, |event| receiver.handle(event));
 }
 
 /// Answers nodes that fetch payloads, from memory, else from the disk, and those that copy images.

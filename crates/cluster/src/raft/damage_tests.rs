@@ -194,7 +194,7 @@ fn a_node_without_tables_votes_and_does_not_lead() {
         }
     }
     assert!(leads);
-    // With what the first node has acknowledged.
+    // The entry that the first node has acknowledged is committed.
     assert_eq!(handed_out[1].last(), Some(&11));
     assert!(handed_out[0].is_empty());
 }
