@@ -425,9 +425,9 @@ pub(crate) fn scanned_of(channel: &mut Channel, key: Key) -> Result<Scanned, Cli
     }
 }
 
-pub(crate) fn replaced_of(channel: &mut Channel, key: Key) -> Result<(), ClientError> {
+pub(crate) fn members_changed_of(channel: &mut Channel, key: Key) -> Result<(), ClientError> {
     match answer_of(channel, key)? {
-        Answer::NodeReplaced => Ok(()),
+        Answer::MembersChanged => Ok(()),
         _ => Err(unexpected()),
     }
 }

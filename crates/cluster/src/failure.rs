@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::entry::PayloadRef;
+use crate::network::NodeId;
 use crate::payload::PayloadError;
 use crate::raft::RaftError;
 use crate::session::SessionError;
@@ -52,6 +53,15 @@ pub enum NodeFailure {
         /// The cause.
         #[source]
         source: namiki::Error,
+    },
+    /// The node was removed from the cluster, or another directory has its number.
+    #[error(
+        "node {node} is no member of the cluster any more: it was removed, or its number has another directory; this directory cannot \
+         return, and may be deleted; namiki node init --join makes one for a new member"
+    )]
+    Gone {
+        /// The node.
+        node: NodeId,
     },
     /// Payloads of the only node are damaged or missing.
     #[error(

@@ -61,6 +61,7 @@ pub use groups::producer::RequestLimits;
 pub use groups::worker::GroupOptions;
 pub use image::checkpointer::ImageOptions;
 pub use image_message::{ImageContent, ImageMessage};
+pub use membership::Membership;
 pub use monitor::MonitorError;
 pub use namiki::replica::{ImageCopy, ImageCopyError};
 pub use network::{ConnectionId, Network, NodeId, PeerMessage};

@@ -1,29 +1,38 @@
 //! The members of the cluster, and how they change.
 //!
-//! The configuration fixes the number of nodes, numbered from 1. Only the directory behind a number
-//! changes. A change takes two entries of the log, each of which changes at most one voter, so that
-//! majorities before and after it overlap:
+//! Each change takes an entry of the log that changes at most one voter, so that majorities before and after it overlap:
 //!
 //! ```text
-//! voters 1 2 3 ── Replace 3 ──> voters 1 2, learner 3 (incarnation 2) ── Promote ──> voters 1 2 3 (incarnation 2)
+//! voters 1 2 3 ── Add 4 ─────> voters 1 2 3, learner 4 ──────────────── Promote ──> voters 1 2 3 4
+//!              ── Remove 3 ──> voters 1 2
+//!              ── Replace 3 ─> voters 1 2, learner 3 (incarnation 2) ── Promote ──> voters 1 2 3 (incarnation 2)
 //! ```
 //! A learner gets the log and does not count. The leader promotes it when it has caught up.
 //!
 //! # Invariants
 //! - B1. The membership is a function of the applied entries. An entry that does not fit has no
 //!   effect on any node.
-//! - B2. Every number has one member at any time; its incarnation never falls.
+//! - B2. A number has one member at any time, and the incarnations of its members ascend: a removed one is remembered.
 //! - B3. One voter remains.
 //!
 //! Changing one server at a time is from Ongaro's dissertation on Raft (2014, §4.1).
 
 use bytes::Bytes;
+use namiki_client::protocol::{MemberChange, NodeAddresses};
 use serde::{Deserialize, Serialize};
 
+use crate::entry::{EntryBody, LogEntry};
 use crate::network::NodeId;
 
+/// The most members.
+pub(crate) const MEMBERS_MAX: usize = 32;
+/// The longest address: a host name, and a port.
+const ADDRESS_BYTES_MAX: usize = 253 + 6;
+
 /// A change of membership, the content of an entry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+///
+/// The order of the variants is their encoding: new ones come last.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum MembershipChange {
     /// A node has lost its directory: from now on its replacement has the number, and does not vote
     /// yet.
@@ -38,6 +47,23 @@ pub(crate) enum MembershipChange {
         /// The learner.
         node: NodeId,
     },
+    /// A node has a number that no member has. It does not vote yet.
+    Add {
+        /// The node.
+        node: NodeId,
+        /// Where it is reached.
+        addresses: NodeAddresses,
+    },
+    /// A node is no longer a member.
+    Remove {
+        /// The node.
+        node: NodeId,
+    },
+    /// Members have these addresses.
+    Move {
+        /// At least one.
+        moved: Vec<(NodeId, NodeAddresses)>,
+    },
 }
 
 impl MembershipChange {
@@ -48,37 +74,82 @@ impl MembershipChange {
     }
 
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
-        match postcard::take_from_bytes(bytes) {
-            Ok((change, [])) => Some(change),
+        match postcard::take_from_bytes::<Self>(bytes) {
+            Ok((change, [])) if change.is_bounded() => Some(change),
             _ => None,
+        }
+    }
+
+    /// The change that an entry makes.
+    pub(crate) fn of(entry: &LogEntry) -> Option<Self> {
+        match &entry.body {
+            EntryBody::Membership(bytes) => Self::decode(bytes),
+            _ => None,
+        }
+    }
+
+    fn is_bounded(&self) -> bool {
+        match self {
+            Self::Add { addresses, .. } => is_address_pair(addresses),
+            Self::Move { moved } => {
+                (1..=MEMBERS_MAX).contains(&moved.len())
+                    && moved
+                        .iter()
+                        .all(|(_, addresses)| is_address_pair(addresses))
+            }
+            Self::Replace { .. } | Self::Promote { .. } | Self::Remove { .. } => true,
         }
     }
 }
 
+/// Whether both are a host and a port.
+pub(crate) fn is_address_pair(addresses: &NodeAddresses) -> bool {
+    is_address(&addresses.peer) && is_address(&addresses.client)
+}
+
+/// Whether a text is a host and a port.
+pub(crate) fn is_address(text: &str) -> bool {
+    let parts = text.rsplit_once(':');
+    text.len() <= ADDRESS_BYTES_MAX
+        && parts.is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok())
+}
+
 /// A member.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Member {
+    /// The node.
     pub(crate) node: NodeId,
     /// Otherwise it is a learner.
     pub(crate) votes: bool,
+    /// Where it is reached; `None`: the log does not say.
+    pub(crate) addresses: Option<NodeAddresses>,
 }
 
 /// The members, by their numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Membership {
+pub struct Membership {
     members: Vec<Member>,
+    /// Of each number that a member had and none has: the last one.
+    removed: Vec<NodeId>,
+    /// Changes that have led to these members.
+    changes: u64,
 }
 
 impl Membership {
     /// The membership of a new cluster.
-    pub(crate) fn new(voters: &[NodeId]) -> Self {
+    #[must_use]
+    pub fn new(voters: &[NodeId]) -> Self {
         let voters = voters.iter().map(|node| Member {
             node: *node,
             votes: true,
+            addresses: None,
         });
         let mut members: Vec<_> = voters.collect();
         members.sort_unstable_by_key(|it| it.node.number());
-        Self { members }
+        Self {
+            members,
+            ..Self::default()
+        }
     }
 
     /// Its bytes, for a snapshot.
@@ -91,9 +162,19 @@ impl Membership {
     /// The membership of a snapshot; `None` if the bytes are not one.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         match postcard::take_from_bytes::<Self>(bytes) {
-            Ok((membership, [])) if membership.voters().next().is_some() => Some(membership),
+            Ok((membership, [])) if membership.is_sound() => Some(membership),
             _ => None,
         }
+    }
+
+    /// Whether it may come from another node: it has a voter, and its numbers ascend.
+    pub(crate) fn is_sound(&self) -> bool {
+        let numbers: Vec<u64> = self.nodes().map(NodeId::number).collect();
+        let mut addresses = self.members.iter().filter_map(|it| it.addresses.as_ref());
+        self.voters().next().is_some()
+            && self.members.len() <= MEMBERS_MAX
+            && numbers.windows(2).all(|pair| pair[0] < pair[1])
+            && addresses.all(is_address_pair)
     }
 
     pub(crate) fn members(&self) -> &[Member] {
@@ -104,53 +185,92 @@ impl Membership {
         self.members.iter().map(|it| it.node)
     }
 
+    /// The last members of numbers that no member has.
+    pub(crate) fn removed(&self) -> &[NodeId] {
+        &self.removed
+    }
+
     pub(crate) fn voters(&self) -> impl Iterator<Item = NodeId> {
         let voters = self.members.iter().filter(|it| it.votes);
         voters.map(|it| it.node)
     }
 
     /// The member of this number.
-    pub(crate) fn of_number(&self, number: u64) -> Option<Member> {
-        let mut members = self.members.iter();
-        members.find(|it| it.node.number() == number).copied()
+    pub(crate) fn of_number(&self, number: u64) -> Option<&Member> {
+        self.members.iter().find(|it| it.node.number() == number)
     }
 
-    /// Whether messages of a node are accepted: it is a member, or a later incarnation of one. A
-    /// node that is behind knows members by earlier incarnations.
-    pub(crate) fn admits(&self, node: NodeId) -> bool {
-        let member = self.of_number(node.number());
-        member.is_some_and(|it| it.node.incarnation() <= node.incarnation())
+    /// Whether a node is a member.
+    pub(crate) fn has(&self, node: NodeId) -> bool {
+        self.nodes().any(|it| it == node)
     }
 
-    /// Number of changes that have led to these members.
+    /// Whether a node was a member and is none, or a later one has its number.
+    pub(crate) fn has_gone(&self, node: NodeId) -> bool {
+        let same = |it: &NodeId| it.number() == node.number();
+        let member = self.nodes().find(same);
+        let removed = self.removed.iter().copied().find(same);
+        member.is_some_and(|it| it.incarnation() > node.incarnation())
+            || removed.is_some_and(|it| it.incarnation() >= node.incarnation())
+    }
+
+    /// Changes that have led to these members. Of two memberships of a cluster, the one with more is the later one.
     pub(crate) fn changes(&self) -> u64 {
-        let members = self.members.iter();
-        let changes = members.map(|it| 2 * (it.node.incarnation() - 1) + u64::from(it.votes));
-        changes.sum()
+        self.changes
     }
 
-    /// Whether these are later members of the same cluster.
-    pub(crate) fn succeeds(&self, earlier: &Self) -> bool {
-        let numbers = |it: &Self| it.nodes().map(NodeId::number).collect::<Vec<_>>();
-        self.changes() > earlier.changes() && numbers(self) == numbers(earlier)
+    /// Whether a change is made.
+    pub(crate) fn fulfils(&self, change: &MemberChange) -> bool {
+        let member = self.of_number(change.node());
+        let is = |incarnation: u64| member.is_some_and(|it| it.node.incarnation() == incarnation);
+        match change {
+            MemberChange::Replace { incarnation, .. } => is(*incarnation),
+            MemberChange::Add {
+                incarnation,
+                addresses,
+                ..
+            } => {
+                is(*incarnation)
+                    && member.is_some_and(|it| it.addresses.as_ref() == Some(addresses))
+            }
+            MemberChange::Remove { node, incarnation } => {
+                let mut removed = self.removed.iter();
+                member.is_none()
+                    && removed.any(|it| it.number() == *node && it.incarnation() == *incarnation)
+            }
+            MemberChange::Move { addresses, .. } => {
+                member.is_some_and(|it| it.addresses.as_ref() == Some(addresses))
+            }
+        }
+    }
+
+    /// The incarnation of the next member of a number that no member has.
+    pub(crate) fn next_incarnation(&self, number: u64) -> u64 {
+        let mut removed = self.removed.iter();
+        let removed = removed.find(|it| it.number() == number);
+        removed.map_or(1, |it| it.incarnation() + 1)
     }
 
     /// Whether a change fits.
     pub(crate) fn allows(&self, change: &MembershipChange) -> bool {
         match change {
             MembershipChange::Replace { lost, replacement } => {
-                let is_member = self.nodes().any(|it| it == *lost);
                 let is_next = replacement.number() == lost.number()
                     && replacement.incarnation() == lost.incarnation() + 1;
-                is_member && is_next && self.voters().any(|it| it != *lost)
+                self.has(*lost) && is_next && self.voters().any(|it| it != *lost)
             }
             MembershipChange::Promote { node } => {
-                let learner = Member {
-                    node: *node,
-                    votes: false,
-                };
-                self.members.contains(&learner)
+                (self.members.iter()).any(|it| it.node == *node && !it.votes)
             }
+            MembershipChange::Add { node, .. } => {
+                self.of_number(node.number()).is_none()
+                    && node.incarnation() == self.next_incarnation(node.number())
+                    && self.members.len() < MEMBERS_MAX
+            }
+            MembershipChange::Remove { node } => {
+                self.has(*node) && self.voters().any(|it| it != *node)
+            }
+            MembershipChange::Move { moved } => moved.iter().all(|(node, _)| self.has(*node)),
         }
     }
 
@@ -160,15 +280,39 @@ impl Membership {
     /// If it does not.
     pub(crate) fn apply(&mut self, change: &MembershipChange) {
         assert!(self.allows(change), "{change:?} fits {self:?}");
-        let (before, after) = match change {
-            MembershipChange::Replace { lost, replacement } => (*lost, (*replacement, false)),
-            MembershipChange::Promote { node } => (*node, (*node, true)),
-        };
-        for member in &mut self.members {
-            if member.node == before {
-                (member.node, member.votes) = after;
+        self.changes += 1;
+        match change {
+            MembershipChange::Replace { lost, replacement } => {
+                let member = self.member_mut(*lost);
+                (member.node, member.votes) = (*replacement, false);
+            }
+            MembershipChange::Promote { node } => self.member_mut(*node).votes = true,
+            MembershipChange::Add { node, addresses } => {
+                self.removed.retain(|it| it.number() != node.number());
+                let place = (self.members).partition_point(|it| it.node.number() < node.number());
+                let member = Member {
+                    node: *node,
+                    votes: false,
+                    addresses: Some(addresses.clone()),
+                };
+                self.members.insert(place, member);
+            }
+            MembershipChange::Remove { node } => {
+                self.members.retain(|it| it.node != *node);
+                self.removed.push(*node);
+            }
+            MembershipChange::Move { moved } => {
+                for (node, addresses) in moved {
+                    self.member_mut(*node).addresses = Some(addresses.clone());
+                }
             }
         }
+    }
+
+    fn member_mut(&mut self, node: NodeId) -> &mut Member {
+        let mut members = self.members.iter_mut();
+        let member = members.find(|it| it.node == node);
+        member.expect("a change that fits names members")
     }
 }
 
@@ -187,6 +331,20 @@ mod tests {
         }
     }
 
+    fn addresses(number: u64) -> NodeAddresses {
+        NodeAddresses {
+            peer: format!("10.0.0.{number}:7400"),
+            client: format!("10.0.0.{number}:7500"),
+        }
+    }
+
+    fn add(number: u64, incarnation: u64) -> MembershipChange {
+        MembershipChange::Add {
+            node: NodeId::new(number, incarnation),
+            addresses: addresses(number),
+        }
+    }
+
     #[test]
     fn a_replacement_votes_once_it_is_promoted() {
         let mut it = membership();
@@ -195,19 +353,67 @@ mod tests {
         assert!(!it.allows(&promote));
         it.apply(&replace(3, 1));
         assert_eq!(it.voters().count(), 2);
-        assert_eq!(it.of_number(3), Some(Member { node, votes: false }));
+        assert!(it.has(node) && !it.has(NodeId::first(3)));
         it.apply(&promote);
-        assert_eq!(it.of_number(3), Some(Member { node, votes: true }));
+        assert_eq!(it.voters().count(), 3);
         assert!(!it.allows(&promote));
+        assert_eq!(it.changes(), 2);
     }
 
     #[test]
-    fn superseded_nodes_have_no_say() {
+    fn an_added_node_votes_once_it_is_promoted() {
         let mut it = membership();
-        assert!(it.admits(NodeId::first(3)) && it.admits(NodeId::new(3, 2)));
+        assert!(!it.allows(&add(3, 1)) && !it.allows(&add(4, 2)));
+        it.apply(&add(4, 1));
+        assert_eq!((it.voters().count(), it.members().len()), (3, 4));
+        let node = NodeId::first(4);
+        it.apply(&MembershipChange::Promote { node });
+        assert_eq!(it.voters().count(), 4);
+        assert_eq!(it.members()[3].addresses, Some(addresses(4)));
+    }
+
+    #[test]
+    fn a_removed_number_returns_as_its_next_incarnation_alone() {
+        let mut it = membership();
+        let node = NodeId::first(2);
+        let wanted = MemberChange::Remove {
+            node: 2,
+            incarnation: 1,
+        };
+        assert!(!it.fulfils(&wanted));
+        it.apply(&MembershipChange::Remove { node });
+        assert!(it.fulfils(&wanted) && it.has_gone(node));
+        assert!(!it.allows(&MembershipChange::Remove { node }));
+        assert!(!it.allows(&add(2, 1)));
+        it.apply(&add(2, 2));
+        assert!(it.has_gone(node) && !it.has_gone(NodeId::new(2, 2)));
+        assert!(it.removed().is_empty());
+        let numbers: Vec<u64> = it.nodes().map(NodeId::number).collect();
+        assert_eq!(numbers, [1, 2, 3]);
+    }
+
+    #[test]
+    fn members_that_went_have_no_say() {
+        let mut it = membership();
+        assert!(!it.has_gone(NodeId::first(3)) && !it.has_gone(NodeId::new(3, 2)));
         it.apply(&replace(3, 1));
-        assert!(!it.admits(NodeId::first(3)) && it.admits(NodeId::new(3, 2)));
-        assert!(!it.admits(NodeId::first(4)));
+        assert!(it.has_gone(NodeId::first(3)) && !it.has_gone(NodeId::new(3, 2)));
+        // Another node may have learned of it before.
+        assert!(!it.has_gone(NodeId::first(4)));
+    }
+
+    #[test]
+    fn addresses_move_with_the_log() {
+        let mut it = membership();
+        let moved = vec![(NodeId::first(1), addresses(7))];
+        it.apply(&MembershipChange::Move { moved });
+        assert!(it.fulfils(&MemberChange::Move {
+            node: 1,
+            addresses: addresses(7)
+        }));
+        assert_eq!(it.voters().count(), 3);
+        let moved = vec![(NodeId::first(9), addresses(9))];
+        assert!(!it.allows(&MembershipChange::Move { moved }));
     }
 
     #[test]
@@ -228,25 +434,43 @@ mod tests {
         assert!(!it.allows(&other_number));
         let alone = Membership::new(&[NodeId::first(1)]);
         assert!(!alone.allows(&replace(1, 1)), "no voter would remain");
+        let node = NodeId::first(1);
+        assert!(!alone.allows(&MembershipChange::Remove { node }));
+        let mut full = alone;
+        for number in 2..=MEMBERS_MAX as u64 {
+            full.apply(&add(number, 1));
+        }
+        assert!(!full.allows(&add(MEMBERS_MAX as u64 + 1, 1)));
     }
 
     #[test]
-    fn a_membership_comes_back_and_one_without_voters_does_not() {
+    fn a_membership_comes_back_and_senseless_ones_do_not() {
         let mut it = membership();
         it.apply(&replace(3, 1));
-        assert_eq!(Membership::decode(&it.encode()), Some(it));
+        it.apply(&add(4, 1));
+        assert_eq!(Membership::decode(&it.encode()), Some(it.clone()));
         assert_eq!(Membership::decode(&Membership::default().encode()), None);
         assert_eq!(Membership::decode(b"\x07"), None);
+        it.members.swap(0, 1);
+        assert_eq!(Membership::decode(&it.encode()), None);
     }
 
     #[test]
     fn a_change_comes_back_from_its_bytes_and_no_others() {
-        let change = replace(3, 7);
-        let bytes = change.encode();
-        assert_eq!(MembershipChange::decode(&bytes), Some(change));
-        let longer = [&bytes[..], &[0]].concat();
-        assert_eq!(MembershipChange::decode(&longer), None);
-        assert_eq!(MembershipChange::decode(&bytes[..bytes.len() - 1]), None);
+        for change in [replace(3, 7), add(4, 1)] {
+            let bytes = change.encode();
+            assert_eq!(MembershipChange::decode(&bytes), Some(change));
+            let longer = [&bytes[..], &[0]].concat();
+            assert_eq!(MembershipChange::decode(&longer), None);
+            assert_eq!(MembershipChange::decode(&bytes[..bytes.len() - 1]), None);
+        }
         assert_eq!(MembershipChange::decode(b"\x07"), None);
+        let nobody = MembershipChange::Move { moved: Vec::new() };
+        assert_eq!(MembershipChange::decode(&nobody.encode()), None);
+        let mut nowhere = add(4, 1);
+        if let MembershipChange::Add { addresses, .. } = &mut nowhere {
+            addresses.client = "x".to_owned();
+        }
+        assert_eq!(MembershipChange::decode(&nowhere.encode()), None);
     }
 }

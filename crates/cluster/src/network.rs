@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::entry::PayloadRef;
 use crate::image_message::ImageMessage;
+use crate::membership::Membership;
 
 /// A node of the cluster: its number, from 1, and its incarnation, the number of the directory that
 /// it runs on.
@@ -171,9 +172,9 @@ pub enum PeerMessage {
 pub trait Network: Send + Sync {
     /// Sends a message to another node.
     fn send(&self, to: NodeId, message: PeerMessage);
-    /// Sets the members, as this node has applied them: unknown ones are dialled, and superseded
-    /// ones are disconnected.
-    fn set_members(&self, members: &[NodeId]);
+    /// Sets the members, as far as this node knows: unknown ones are dialled, and those that were
+    /// replaced or removed are disconnected.
+    fn set_members(&self, members: &Membership);
     /// Sends a response to a client. Has no effect if the connection is closed. An empty address in
     /// [`Response::NotLeader`] is filled in.
     fn reply(&self, to: ConnectionId, response: Response);
@@ -190,6 +191,9 @@ pub trait Inbox: Send + Sync {
     fn connected(&self, node: NodeId);
     /// The control lane to a node is down.
     fn disconnected(&self, node: NodeId);
+    /// A node refuses this one: it was removed, or replaced by another directory, and never becomes a
+    /// member again.
+    fn gone(&self, according_to: NodeId);
     /// A request of a client. [`Request::Hello`] and [`Request::CutLinks`] never arrive here; the
     /// transport answers them.
     fn request(&self, from: ConnectionId, client: &ClientName, request: Request);

@@ -15,12 +15,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use namiki_client::protocol::{Response, SessionId};
+use namiki_client::protocol::{MemberChange, Response, SessionId};
 
 use crate::control::Control;
 use crate::fair_share::is_share;
 use crate::group_in_flight::{GroupInFlight, WAITING_MAX};
-use crate::network::{ConnectionId, NodeId};
+use crate::network::ConnectionId;
 use crate::read_queue::ReadQueue;
 use crate::session::Resumed;
 
@@ -37,8 +37,8 @@ pub(crate) struct Office {
     pub(crate) control: BTreeMap<Control, Vec<ConnectionId>>,
     /// Connections in `control`, each as often as it waits.
     pub(crate) control_waiting: usize,
-    /// Requested replacements of lost nodes.
-    pub(crate) replacements: BTreeMap<NodeId, Vec<ConnectionId>>,
+    /// Requested changes of the members.
+    pub(crate) member_changes: BTreeMap<MemberChange, Vec<ConnectionId>>,
     pub(crate) reads: ReadQueue,
     /// Clients that have resumed a session while groups of earlier holders are in flight.
     resuming: BTreeMap<SessionId, Vec<(ConnectionId, Resumed)>>,
@@ -164,10 +164,10 @@ impl Office {
             leader: None,
         };
         let control = std::mem::take(&mut self.control).into_values().flatten();
-        let replacements = std::mem::take(&mut self.replacements).into_values();
+        let member_changes = std::mem::take(&mut self.member_changes).into_values();
         let resuming = std::mem::take(&mut self.resuming).into_values().flatten();
         let resuming = resuming.map(|(connection, _)| connection);
-        let control = control.chain(replacements.flatten()).chain(resuming);
+        let control = control.chain(member_changes.flatten()).chain(resuming);
         answers.extend(control.map(|connection| (connection, not_leader(0))));
         let reads = self.reads.take_all().into_iter();
         answers.extend(reads.map(|read| (read.connection, not_leader(read.request))));

@@ -1,6 +1,5 @@
 //! A node with its storage and its transport, as a program runs it.
 
-use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -47,19 +46,6 @@ pub enum ServerError {
     /// A problem of its parts.
     #[error(transparent)]
     Node(#[from] NodeFailure),
-    /// The configuration names other members than the directory was created with.
-    #[error(
-        "the directory {directory} was made for the members {found}, and the configuration names {configured}: members cannot \
-         be changed by editing the file"
-    )]
-    OtherMembers {
-        /// The directory.
-        directory: String,
-        /// The members that vote.
-        found: String,
-        /// The members of the configuration.
-        configured: String,
-    },
     /// The directory was made for another number of workers.
     #[error(
         "the directory {directory} was made with {key} = {found}, and the configuration has {configured}: the value cannot change"
@@ -88,7 +74,7 @@ pub struct Server {
 }
 
 /// Creates a new node's directory: its first one, or the replacement of a lost one with the next
-/// incarnation.
+/// incarnation. `founders`: the numbers of the members with which the cluster began.
 ///
 /// # Errors
 /// [`StoreError::NotEmpty`]; the disk's own.
@@ -98,6 +84,7 @@ pub struct Server {
 pub fn create_directory(
     config: &NodeConfig,
     incarnation: u64,
+    founders: &[u64],
     disk: Arc<dyn Disk>,
 ) -> Result<(), StoreError> {
     let identity = NodeIdentity {
@@ -105,8 +92,8 @@ pub fn create_directory(
         node: NodeId::new(config.node.number(), incarnation),
         workers: config.workers,
     };
-    let voters: Vec<NodeId> = config.members.iter().map(|member| member.id).collect();
-    NodeStore::create(disk, &config.directory, &identity, &voters)
+    let founders: Vec<NodeId> = founders.iter().copied().map(NodeId::first).collect();
+    NodeStore::create(disk, &config.directory, &identity, &founders)
 }
 
 impl From<OpenError> for ServerError {
@@ -158,8 +145,7 @@ impl Server {
             ..StoreOptions::default()
         };
         let opened = OpenedNode::open(disk, &config.directory, options)?;
-        check_members(config, &opened.recovered().membership)?;
-        let settings = config.transport(identity.node);
+        let settings = config.transport(identity.node, &opened.recovered().founders);
         let transport = Transport::new(listeners, settings, security.clone(), logger.clone());
         let options = NodeOptions {
             election_timeout: config.election_timeout,
@@ -175,6 +161,9 @@ impl Server {
             cache_bytes: usize::try_from(config.payload_cache_bytes).unwrap_or(usize::MAX),
             // Two nodes that draw the same timeouts would split the votes.
             seed: config.cluster as u64 ^ u64::from(std::process::id()),
+            addresses: (config.members.iter())
+                .map(|it| (it.id.number(), it.addresses()))
+                .collect(),
             logger,
             ..NodeOptions::default()
         };
@@ -289,28 +278,6 @@ impl std::fmt::Debug for Server {
             .field("node", &self.node)
             .finish_non_exhaustive()
     }
-}
-
-/// Checks that all agree on the voters, as votes count only among them.
-fn check_members(config: &NodeConfig, voters: &[NodeId]) -> Result<(), ServerError> {
-    let configured: BTreeSet<u64> = config
-        .members
-        .iter()
-        .map(|member| member.id.number())
-        .collect();
-    let found: BTreeSet<u64> = voters.iter().map(|voter| voter.number()).collect();
-    if found == configured {
-        return Ok(());
-    }
-    let list = |ids: &BTreeSet<u64>| {
-        let ids: Vec<_> = ids.iter().map(u64::to_string).collect();
-        ids.join(", ")
-    };
-    Err(ServerError::OtherMembers {
-        directory: config.directory.display().to_string(),
-        found: list(&found),
-        configured: list(&configured),
-    })
 }
 
 fn check_directory(

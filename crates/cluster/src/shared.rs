@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use bytes::Bytes;
 use namiki::replica::Replica;
-use namiki_client::protocol::{Response, Role, SessionId};
+use namiki_client::protocol::{MemberChange, Response, Role, SessionId};
 use parking_lot::Mutex;
 
 use crate::entry::{EntryBody, PayloadRef};
@@ -22,7 +22,7 @@ use crate::office::Office;
 use crate::pacing::Pacing;
 use crate::payload_cache::PayloadCache;
 use crate::pinned_images::PinnedImages;
-use crate::raft::{RaftEvent, RaftView};
+use crate::raft::{ChangeRefusal, RaftEvent, RaftView};
 use crate::scan_slots::ScanSlots;
 use crate::session::{Resumed, SessionTable};
 use crate::storage::NodeStore;
@@ -68,6 +68,8 @@ impl RoomByImages {
 /// One for each node of this process.
 pub(crate) struct Shared {
     pub(crate) node: NodeId,
+    /// The members with which the cluster began.
+    pub(crate) founders: Vec<NodeId>,
     /// The members according to the applied log.
     pub(crate) membership: Mutex<Arc<Membership>>,
     pub(crate) replica: Arc<Replica>,
@@ -140,14 +142,34 @@ impl Shared {
 
     /// Publishes the changed members.
     pub(crate) fn set_membership(&self, membership: Arc<Membership>) {
-        let nodes: Vec<NodeId> = membership.nodes().collect();
-        self.network.set_members(&nodes);
         *self.membership.lock() = membership;
     }
 
-    /// Answers the clients that have requested the replacement of a node.
-    pub(crate) fn answer_replacement(&self, node: NodeId, answer: &Response) {
-        let waiting = self.office.lock().replacements.remove(&node);
+    /// Answers the clients whose changes are made.
+    pub(crate) fn answer_changes_made(&self, members: &Membership) {
+        let mut office = self.office.lock();
+        let asked = &mut office.member_changes;
+        let made = asked.extract_if(.., |change, _| members.fulfils(change));
+        let made: Vec<_> = made.collect();
+        drop(office);
+        for (change, waiting) in made {
+            for connection in waiting {
+                let answer = Response::MembersChanged(change.clone());
+                self.network.reply(connection, answer);
+            }
+        }
+    }
+
+    /// Answers the clients that have asked for a change that is not made.
+    pub(crate) fn answer_change_refused(&self, change: &MemberChange, refusal: &ChangeRefusal) {
+        let answer = match refusal {
+            ChangeRefusal::Busy => Response::Busy { request: 0 },
+            refusal => Response::Refused {
+                request: 0,
+                reason: refusal.to_string(),
+            },
+        };
+        let waiting = self.office.lock().member_changes.remove(change);
         for connection in waiting.into_iter().flatten() {
             self.network.reply(connection, answer.clone());
         }

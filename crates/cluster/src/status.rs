@@ -25,11 +25,15 @@ pub(crate) fn status(shared: &Shared, office: &Office) -> NodeStatus {
         node: member.node.number(),
         incarnation: member.node.incarnation(),
         votes: member.votes,
+        addresses: member.addresses.clone(),
     });
+    let removed = membership.removed().iter();
     NodeStatus {
         node: shared.node.number(),
         incarnation: shared.node.incarnation(),
         members: members.collect(),
+        removed: (removed.map(|it| (it.number(), it.incarnation()))).collect(),
+        founders: shared.founders.iter().map(|it| it.number()).collect(),
         role: role_of(&view, office.term),
         term: view.term,
         leader: view.leader.map(NodeId::number),

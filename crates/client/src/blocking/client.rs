@@ -9,7 +9,7 @@ use crate::channel::{Key, SeenLsn};
 use crate::error::ClientError;
 use crate::links::{Links, OverChannel};
 use crate::options::ClientOptions;
-use crate::protocol::{Request, ScanRange, Scanned, TableEntry};
+use crate::protocol::{MemberChange, Request, ScanRange, Scanned, TableEntry};
 use crate::read_options::ReadOptions;
 use crate::requests::{self, Rows};
 use crate::token::SessionToken;
@@ -184,21 +184,18 @@ impl Client {
         requests::dropped_of(&mut self.links.leader.channel, key)
     }
 
-    /// Replaces a node that has lost its directory by the one that runs on a new directory under
-    /// the same number. `incarnation` is the new directory's, one more than the lost one's.
-    /// Acknowledgements of the lost one do not count any more. The caller must know that it is
-    /// lost: a running node is replaced, too. The call is idempotent. The node does not vote yet:
-    /// see [`NodeStatus::members`](crate::protocol::NodeStatus::members).
+    /// Changes the members of the cluster. The call is idempotent. A node that is replaced counts no
+    /// more from then on, so the caller must know that its directory is lost; one that is removed stops. A new member does not
+    /// vote yet: see [`NodeStatus::members`](crate::protocol::NodeStatus::members).
     ///
     /// # Errors
-    /// [`ClientError::Unavailable`]: the replacement may still happen later, so check the members or
-    /// ask again. [`ClientError::Refused`] if it would stop the cluster, or the node cannot be
-    /// replaced.
-    pub fn replace_node(&mut self, node: u64, incarnation: u64) -> Result<(), ClientError> {
-        let request = Request::ReplaceNode { node, incarnation };
+    /// [`ClientError::Unavailable`]: the change may still be made later, so check the members or ask
+    /// again. [`ClientError::Refused`] if it would stop the cluster, or does not fit the members.
+    pub fn change_members(&mut self, change: &MemberChange) -> Result<(), ClientError> {
+        let request = Request::ChangeMembers(change.clone());
         let key = requests::ask_control(&mut self.links.leader.channel, &request)?;
         self.wait(key)?;
-        requests::replaced_of(&mut self.links.leader.channel, key)
+        requests::members_changed_of(&mut self.links.leader.channel, key)
     }
 
     /// The address of the last node that was asked: the leader's, once it has answered.

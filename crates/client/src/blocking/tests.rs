@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use super::{Client, Session, status};
 use crate::protocol::{
-    Command, Freshness, Outcome, PROTOCOL_VERSION, Request, Response, Scanned, SessionId, decode,
-    encoded,
+    Command, Freshness, MemberChange, Outcome, PROTOCOL_VERSION, Request, Response, Scanned,
+    SessionId, decode, encoded,
 };
 use crate::{ClientError, ClientOptions, Consistency, GroupOutcomes, ReadNode, ReadOptions};
 
@@ -392,15 +392,16 @@ fn without_a_node_the_time_runs_out() {
 }
 
 #[test]
-fn a_replacement_is_asked_for_until_a_leader_answers() {
+fn a_change_of_members_is_asked_for_until_a_leader_answers() {
+    let replace = |node| MemberChange::Replace {
+        node,
+        incarnation: 2,
+    };
     let (follower, leader) = (Address::new(), Address::new());
     let addresses = [follower.name.clone(), leader.name.clone()];
     let hint = leader.name.clone();
     let script = script(move || {
-        let asked = Request::ReplaceNode {
-            node: 3,
-            incarnation: 2,
-        };
+        let asked = Request::ChangeMembers(replace(3));
         let mut node = follower.accept();
         assert_eq!(node.request(), Some(asked.clone()));
         node.not_leader(Some(&hint));
@@ -409,10 +410,7 @@ fn a_replacement_is_asked_for_until_a_leader_answers() {
         // Another change is under way.
         node.say(&Response::Busy { request: 0 });
         assert_eq!(node.request(), Some(asked));
-        node.say(&Response::NodeReplaced {
-            node: 3,
-            incarnation: 2,
-        });
+        node.say(&Response::MembersChanged(replace(3)));
         node.request();
         node.say(&Response::Refused {
             request: 0,
@@ -420,8 +418,8 @@ fn a_replacement_is_asked_for_until_a_leader_answers() {
         });
     });
     let mut client = Client::connect(addresses, options()).unwrap();
-    client.replace_node(3, 2).unwrap();
-    let refused = client.replace_node(1, 2).unwrap_err();
+    client.change_members(&replace(3)).unwrap();
+    let refused = client.change_members(&replace(1)).unwrap_err();
     assert!(matches!(refused, ClientError::Refused { reason } if reason == "node 1 leads"));
     drop(client);
     script.join().unwrap();

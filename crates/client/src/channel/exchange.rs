@@ -49,7 +49,7 @@ pub(crate) enum Answer {
     TableDropped(bool),
     Tables(Vec<TableEntry>),
     Scanned(Scanned),
-    NodeReplaced,
+    MembersChanged,
     Outcomes(Vec<Outcome>),
     Rows {
         values: Vec<Option<Vec<u8>>>,

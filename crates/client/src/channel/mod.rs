@@ -327,7 +327,7 @@ impl Channel {
             Response::Scanned { request, scanned } => {
                 answer(self, Key::from_number(request), Answer::Scanned(scanned));
             }
-            Response::NodeReplaced { .. } => answer(self, Key::Control, Answer::NodeReplaced),
+            Response::MembersChanged(_) => answer(self, Key::Control, Answer::MembersChanged),
             Response::SessionsFull { limit, .. } => {
                 answer(self, Key::Control, Answer::SessionsFull(limit));
             }

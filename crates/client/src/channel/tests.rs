@@ -246,6 +246,8 @@ fn a_slow_leader_that_is_alive_is_kept() {
         let status = NodeStatus {
             incarnation: 1,
             members: Vec::new(),
+            removed: Vec::new(),
+            founders: Vec::new(),
             node: 1,
             role,
             term: 1,

@@ -7,7 +7,7 @@ use super::{Command, Outcome};
 /// The first bytes of a connection.
 pub const MAGIC: u32 = 0x4e4d_4b31;
 /// Version of the protocol. Every incompatible change raises it.
-pub const PROTOCOL_VERSION: u16 = 6;
+pub const PROTOCOL_VERSION: u16 = 7;
 /// The longest first message, in bytes.
 pub const HELLO_BYTES_MAX: usize = 1024;
 /// The longest message, in bytes.
@@ -90,15 +90,8 @@ pub enum Request {
         /// The other ends.
         nodes: Vec<u64>,
     },
-    /// Replaces a node that has lost its directory and runs on a new one: the new incarnation
-    /// becomes a member instead of the lost one. It votes when it has caught up. Answered by
-    /// [`Response::NodeReplaced`], also if it was done before.
-    ReplaceNode {
-        /// The node's number.
-        node: u64,
-        /// The incarnation of the new directory: one more than the member's.
-        incarnation: u64,
-    },
+    /// Changes the members of the cluster. Answered by [`Response::MembersChanged`], also if the change was made before.
+    ChangeMembers(MemberChange),
     /// Drops a table with its rows. Answered by [`Response::TableDropped`]. Numbers are never used
     /// again, so a request that is sent again drops no other table.
     DropTable {
@@ -292,14 +285,8 @@ pub enum Response {
         /// The nodes to which the links are cut now.
         nodes: Vec<u64>,
     },
-    /// The answer to [`Request::ReplaceNode`]: the node is a member. [`NodeStatus::members`] tells
-    /// whether it votes.
-    NodeReplaced {
-        /// The node's number.
-        node: u64,
-        /// Its incarnation.
-        incarnation: u64,
-    },
+    /// The answer to [`Request::ChangeMembers`]: the change is made. [`NodeStatus::members`] tells whether a new member votes.
+    MembersChanged(MemberChange),
     /// The answer to [`Request::Hello`] if the client names another cluster than the node's. The
     /// connection ends.
     OtherCluster {
@@ -461,15 +448,75 @@ pub enum Role {
     Learner,
 }
 
+/// The addresses of a node: host names or IP addresses, each with a port.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct NodeAddresses {
+    /// For other nodes.
+    pub peer: String,
+    /// For clients.
+    pub client: String,
+}
+
+/// A change of the cluster's members.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum MemberChange {
+    /// A node has lost its directory and runs on a new one: the new incarnation becomes a member instead of the lost one. It votes
+    /// when it has caught up.
+    Replace {
+        /// The node's number.
+        node: u64,
+        /// The incarnation of the new directory: one more than the member's.
+        incarnation: u64,
+    },
+    /// A node becomes a member. It votes when it has caught up.
+    Add {
+        /// Its number, which no member has.
+        node: u64,
+        /// The incarnation of its directory: 1, or one more than that of the last member of the number.
+        incarnation: u64,
+        /// Where it is reached.
+        addresses: NodeAddresses,
+    },
+    /// A node is no longer a member. Its directory cannot become a member again.
+    Remove {
+        /// Its number.
+        node: u64,
+        /// Its incarnation.
+        incarnation: u64,
+    },
+    /// A member has other addresses.
+    Move {
+        /// Its number.
+        node: u64,
+        /// Where it is reached now.
+        addresses: NodeAddresses,
+    },
+}
+
+impl MemberChange {
+    /// The number of the node that it concerns.
+    #[must_use]
+    pub fn node(&self) -> u64 {
+        match self {
+            Self::Replace { node, .. }
+            | Self::Add { node, .. }
+            | Self::Remove { node, .. }
+            | Self::Move { node, .. } => *node,
+        }
+    }
+}
+
 /// A member of the cluster, as a node knows it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemberStatus {
     /// Its number.
     pub node: u64,
     /// Number of the directory that it runs on, from 1.
     pub incarnation: u64,
-    /// Whether it votes. A replacement does not until it has caught up.
+    /// Whether it votes. A new member does not until it has caught up.
     pub votes: bool,
+    /// Its addresses, once they are in the log.
+    pub addresses: Option<NodeAddresses>,
 }
 
 /// A node's state, for people and for tools.
@@ -481,6 +528,10 @@ pub struct NodeStatus {
     pub incarnation: u64,
     /// The members, according to the log that it has applied.
     pub members: Vec<MemberStatus>,
+    /// Former members: number, and last incarnation.
+    pub removed: Vec<(u64, u64)>,
+    /// The numbers of the members with which the cluster began.
+    pub founders: Vec<u64>,
     /// Its role.
     pub role: Role,
     /// Raft's term.

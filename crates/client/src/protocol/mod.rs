@@ -27,7 +27,7 @@ pub use frame::{
     encoded, encoded_request, is_tls,
 };
 pub use message::{
-    DisconnectReason, Freshness, HELLO_BYTES_MAX, MAGIC, MESSAGE_BYTES_MAX, MemberStatus,
-    NodeStatus, PROTOCOL_VERSION, REQUEST_BYTES_MAX, Request, Response, Role, ScanRange, Scanned,
-    SessionId, SessionLimit, TableEntry,
+    DisconnectReason, Freshness, HELLO_BYTES_MAX, MAGIC, MESSAGE_BYTES_MAX, MemberChange,
+    MemberStatus, NodeAddresses, NodeStatus, PROTOCOL_VERSION, REQUEST_BYTES_MAX, Request,
+    Response, Role, ScanRange, Scanned, SessionId, SessionLimit, TableEntry,
 };

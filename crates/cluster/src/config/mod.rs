@@ -6,7 +6,7 @@
 //! directory = "/var/lib/namiki"      # its logs; created by `namiki node init`
 //! workers = 4                        # the same on all nodes; fixed when the directory is created
 //!
-//! [[member]]                         # every node, this one included
+//! [[member]]                         # this node and others; of a new cluster, all of them
 //! id = 1
 //! peer = "10.0.0.1:7400"             # where it listens for nodes
 //! client = "10.0.0.1:7500"           # where it listens for clients
@@ -38,6 +38,8 @@ use std::time::Duration;
 pub use error::ConfigError;
 use file::{File, FileMember, FileTls, defaults};
 use namiki_client::TlsOptions;
+use namiki_client::protocol::NodeAddresses;
+use namiki_platform::hash::hash_of;
 use validate::check_address;
 
 use crate::network::NodeId;
@@ -61,7 +63,7 @@ pub struct NodeConfig {
     pub client_listen: String,
     /// Listen address for scrapers of `/metrics` and `/healthz`. Default: none.
     pub metrics_listen: Option<String>,
-    /// All nodes, this one included, in ascending order.
+    /// The nodes that this one dials until the log says more, this one included, in ascending order. For a new cluster: its members.
     pub members: Vec<Member>,
     /// Workers, each with a log and a lane; the same on all nodes. Default 2.
     pub workers: u16,
@@ -260,15 +262,21 @@ impl NodeConfig {
         self.heartbeat = (timeout / 6).min(self.heartbeat);
     }
 
+    /// The numbers of the members: of a new cluster, those with which it begins.
+    #[must_use]
+    pub fn numbers(&self) -> Vec<u64> {
+        self.members.iter().map(|it| it.id.number()).collect()
+    }
+
     /// This node's entry among the members.
     #[must_use]
     pub fn own_member(&self) -> Option<&Member> {
         self.members.iter().find(|member| member.id == self.node)
     }
 
-    /// The settings of the transport. `node` is this node, with its directory's incarnation.
+    /// The settings of the transport. `node` is this node, with its directory's incarnation; the cluster began with these `founders`.
     #[must_use]
-    pub fn transport(&self, node: NodeId) -> TransportSettings {
+    pub fn transport(&self, node: NodeId, founders: &[NodeId]) -> TransportSettings {
         let own_city = self.own_member().and_then(|member| member.city);
         let others = self.members.iter().filter(|it| it.id != self.node);
         let peers = others.map(|member| {
@@ -283,8 +291,7 @@ impl NodeConfig {
             };
             PeerSettings {
                 node: member.id.number(),
-                address: member.peer.clone(),
-                client_address: member.client.clone(),
+                addresses: member.addresses(),
                 delay,
                 handling,
             }
@@ -292,6 +299,7 @@ impl NodeConfig {
         TransportSettings {
             cluster: self.cluster,
             node,
+            founders: hash_of_founders(founders),
             workers: self.workers,
             peers: peers.collect(),
             group_commands_max: GROUP_SIZE_MAX,
@@ -302,7 +310,24 @@ impl NodeConfig {
     }
 }
 
+/// A hash of the members with which a cluster began.
+fn hash_of_founders(founders: &[NodeId]) -> u64 {
+    let mut numbers: Vec<u64> = founders.iter().map(|it| it.number()).collect();
+    numbers.sort_unstable();
+    let bytes: Vec<u8> = numbers.into_iter().flat_map(u64::to_le_bytes).collect();
+    hash_of(3, &bytes)
+}
+
 impl Member {
+    /// Its addresses.
+    #[must_use]
+    pub fn addresses(&self) -> NodeAddresses {
+        NodeAddresses {
+            peer: self.peer.clone(),
+            client: self.client.clone(),
+        }
+    }
+
     fn to_file(&self) -> FileMember {
         FileMember {
             id: self.id.number(),

@@ -131,14 +131,17 @@ fn cities_become_delays_only_where_they_are_emulated() {
     let mut config = NodeConfig::parse(SHORT).unwrap();
     config.members[0].city = Some(City::Tokyo);
     config.members[1].city = Some(City::Osaka);
-    assert_eq!(config.transport(config.node).peers[0].delay, Duration::ZERO);
+    assert_eq!(
+        config.transport(config.node, &[]).peers[0].delay,
+        Duration::ZERO
+    );
     config.emulate_cities = true;
-    let transport = config.transport(config.node);
+    let transport = config.transport(config.node, &[]);
     assert_eq!(transport.peers[0].delay, Duration::from_micros(7500));
     assert_eq!((transport.peers.len(), transport.peers[0].node), (1, 1));
     // As in the paper: a round trip, in the receiver.
     config.delay_in_handler = true;
-    let peer = &config.transport(config.node).peers[0];
+    let peer = &config.transport(config.node, &[]).peers[0];
     assert_eq!(
         (peer.delay, peer.handling.as_millis()),
         (Duration::ZERO, 15)

@@ -8,6 +8,7 @@ use namiki_client::TlsOptions;
 use super::error::wrong;
 use super::file::{File, FileMember};
 use super::{ConfigError, GROUP_SIZE_MAX, Member, NodeConfig};
+use crate::membership::{MEMBERS_MAX, is_address};
 use crate::network::NodeId;
 use crate::transport::City;
 
@@ -183,6 +184,10 @@ fn check_members(members: &[Member]) -> Result<(), ConfigError> {
             return Err(wrong("member.id", why, "another number for one of them"));
         }
     }
+    if members.len() > MEMBERS_MAX {
+        let why = format!("there are {}", members.len());
+        return Err(wrong("member", why, format!("at most {MEMBERS_MAX}")));
+    }
     let mut addresses: Vec<&str> = members
         .iter()
         .flat_map(|member| [&*member.peer, &*member.client])
@@ -198,10 +203,10 @@ fn check_members(members: &[Member]) -> Result<(), ConfigError> {
 
 pub(super) fn check_address(key: &str, address: &str) -> Result<(), ConfigError> {
     let remedy = "a name or a number and a port, such as 10.0.0.1:7400";
-    match address.rsplit_once(':') {
-        Some((host, port)) if !host.is_empty() && port.parse::<u16>().is_ok() => Ok(()),
-        _ => Err(wrong(key, format!("{address:?} is no address"), remedy)),
+    if is_address(address) {
+        return Ok(());
     }
+    Err(wrong(key, format!("{address:?} is no address"), remedy))
 }
 
 fn cluster_from_text(text: &str) -> Result<u128, ConfigError> {

@@ -8,7 +8,9 @@
 use std::sync::Arc;
 
 use namiki::replica::check_table_name;
-use namiki_client::protocol::{Command, Freshness, NodeStatus, Request, Response, SessionId};
+use namiki_client::protocol::{
+    Command, Freshness, MemberChange, NodeStatus, Request, Response, SessionId,
+};
 use namiki_platform::hash::hash_of;
 use parking_lot::MutexGuard;
 
@@ -19,7 +21,7 @@ use crate::events::{ApplierEvent, ImageEvent, Scan, WorkerEvent};
 use crate::fault_injection::Fault;
 use crate::group_in_flight::{Answer, GroupInFlight, WAITING_MAX};
 use crate::metrics::{Count, LOG_FULL};
-use crate::network::{ClientName, ConnectionId, NodeId};
+use crate::network::{ClientName, ConnectionId};
 use crate::office::{InFlight, Office};
 use crate::raft::{RAFT_BYTES_MAX, RAFT_MESSAGE_BYTES, RaftEvent};
 use crate::read_queue::{ReadRequest, WaitingReads, Wanted};
@@ -27,8 +29,8 @@ use crate::session::{KnownGroup, SessionTable};
 use crate::shared::Shared;
 use crate::status::status;
 
-/// Largest number of concurrent requests for replacements of nodes.
-const REPLACEMENTS_MAX: usize = 64;
+/// Largest number of concurrent requests for changes of the members.
+const MEMBER_CHANGES_MAX: usize = 64;
 
 /// Limits on the requests that a leader accepts.
 #[derive(Clone, Copy, Debug)]
@@ -161,7 +163,7 @@ impl Producer {
                 };
                 self.control(from, control)
             }
-            Request::ReplaceNode { node, incarnation } => self.replace(from, node, incarnation),
+            Request::ChangeMembers(change) => self.change_members(from, change),
             Request::CutLinks { .. } => refused(0, "links are cut by the transport"),
             Request::Status => Some(Response::Status(Box::new(self.status()))),
             // It reads every row while commits wait.
@@ -577,24 +579,20 @@ impl Producer {
         None
     }
 
-    fn replace(&self, from: ConnectionId, number: u64, incarnation: u64) -> Option<Response> {
+    fn change_members(&self, from: ConnectionId, change: MemberChange) -> Option<Response> {
         let mut office = self.shared.office.lock();
         if office.term.is_none() {
             return self.not_leader(0);
         }
-        if number > NodeId::MAX || !(1..=NodeId::MAX).contains(&incarnation) {
-            return refused(0, "no node has such a number, or such an incarnation");
-        }
-        let node = NodeId::new(number, incarnation);
-        if office.replacements.len() >= REPLACEMENTS_MAX {
+        if office.member_changes.len() >= MEMBER_CHANGES_MAX {
             return Some(Response::Busy { request: 0 });
         }
         // Requests without end are bounded as messages of nodes are.
-        let event = RaftEvent::Replace(node);
+        let event = RaftEvent::ChangeMembers(change.clone());
         if !(self.shared.raft).put_within(event, RAFT_MESSAGE_BYTES, RAFT_BYTES_MAX) {
             return Some(Response::Busy { request: 0 });
         }
-        let waiting = office.replacements.entry(node).or_default();
+        let waiting = office.member_changes.entry(change).or_default();
         if !waiting.contains(&from) {
             if waiting.len() >= WAITING_MAX {
                 waiting.remove(0);

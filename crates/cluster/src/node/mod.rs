@@ -13,6 +13,7 @@
 mod opened_node;
 pub(crate) mod parts;
 
+use std::collections::BTreeMap;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::num::NonZeroU64;
 use std::path::PathBuf;
@@ -21,6 +22,7 @@ use std::sync::atomic::AtomicBool;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use namiki_client::protocol::NodeAddresses;
 use namiki_platform::threads;
 use slog::{Discard, Logger, o};
 
@@ -64,6 +66,8 @@ pub struct NodeOptions {
     /// Whether the node, once started, never goes on without the answers of all voters: its disk is
     /// known to have gone back.
     pub asks_all: bool,
+    /// Addresses of nodes, by number: a leader writes those of members without any into the log.
+    pub addresses: BTreeMap<u64, NodeAddresses>,
     /// A fault, in simulations.
     pub planted: FaultInjection,
     /// Log for changes of the role. Default: none.
@@ -82,6 +86,7 @@ impl Default for NodeOptions {
             seed: 1,
             start: None,
             asks_all: false,
+            addresses: BTreeMap::new(),
             planted: FaultInjection::default(),
             logger: Logger::root(Discard, o!()),
         }
@@ -105,6 +110,7 @@ impl NodeOptions {
             seed: self.seed,
             start: self.start.map_or_else(random_start, NonZeroU64::get),
             asks_all: self.asks_all,
+            addresses: self.addresses.clone(),
             planted: self.planted,
         }
     }

@@ -9,6 +9,7 @@ use namiki_platform::disk::Disk;
 
 use crate::failure::NodeFailure;
 use crate::image::rows::{ImageRowsError, ImageState, read_rows};
+use crate::membership::{Membership, MembershipChange};
 use crate::storage::{
     LogPosition, NodeDir, NodeStore, Recovered, Snapshot, StoreError, StoreOptions, TablesFound,
 };
@@ -75,7 +76,7 @@ impl OpenedNode {
             .remove_superseded_tables()
             .map_err(|error| NodeFailure::database("removing superseded tables", error))?;
         let (store, recovered) = node_dir.open_log(options, found)?;
-        let is_alone = matches!(recovered.membership[..], [_]);
+        let is_alone = is_alone(&recovered);
         if is_alone && !recovered.missing.is_empty() {
             let count = recovered.missing.len();
             return Err(NodeFailure::PayloadsLost { count }.into());
@@ -114,6 +115,20 @@ impl OpenedNode {
     pub fn recovered(&self) -> &Recovered {
         &self.recovered
     }
+}
+
+/// Whether there is no other node, before the changes in the log and after them.
+fn is_alone(recovered: &Recovered) -> bool {
+    let at_snapshot = Membership::decode(&recovered.snapshot.members);
+    let mut members = at_snapshot.unwrap_or_else(|| Membership::new(&recovered.founders));
+    let mut most = members.members().len();
+    for change in recovered.entries.iter().filter_map(MembershipChange::of) {
+        if members.allows(&change) {
+            members.apply(&change);
+            most = most.max(members.members().len());
+        }
+    }
+    most == 1
 }
 
 enum TablesError {

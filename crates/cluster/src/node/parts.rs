@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use namiki_client::protocol::{Request, Response, Role};
+use namiki_client::protocol::{Request, Role};
 use namiki_platform::ErrorSentence;
 use parking_lot::Mutex;
 
@@ -32,7 +32,7 @@ use crate::pacing::Pacing;
 use crate::payload_cache::PayloadCache;
 use crate::raft::{
     FETCH_MAX, RAFT_BYTES_MAX, RAFT_MESSAGE_BYTES, RaftDriver, RaftEffect, RaftEvent, RaftOptions,
-    RaftView, ReplaceRefusal, RestoredRaft, StartView,
+    RaftView, RestoredRaft, StartView,
 };
 use crate::scan_slots::ScanSlots;
 use crate::session::SessionTable;
@@ -75,7 +75,7 @@ impl Parts {
         let node = recovered.identity.node;
         let workers = usize::from(recovered.identity.workers);
         let restored = RestoredRaft {
-            voters: recovered.membership,
+            founders: recovered.founders,
             term: recovered.term,
             vote: recovered.vote,
             commit: recovered.commit,
@@ -89,7 +89,7 @@ impl Parts {
             Some(image) => (image.head.members, image.head.commands, image.sessions),
             None => {
                 let at_snapshot = Membership::decode(&restored.members);
-                let members = at_snapshot.unwrap_or_else(|| Membership::new(&restored.voters));
+                let members = at_snapshot.unwrap_or_else(|| Membership::new(&restored.founders));
                 (members, 0, SessionTable::default())
             }
         };
@@ -103,6 +103,7 @@ impl Parts {
         };
         let shared = Arc::new(Shared {
             node,
+            founders: restored.founders.clone(),
             membership: Mutex::new(Arc::new(members.clone())),
             replica: Arc::new(replica),
             sessions: Mutex::new(sessions),
@@ -228,7 +229,8 @@ pub(crate) fn run_raft(
             RaftEffect::NeedsSnapshot(node) => {
                 (shared.fetches).put_within((node, Fetch::Offer), 1, FETCHES_MAX);
             }
-            RaftEffect::NewerMembers(nodes) => shared.network.set_members(&nodes),
+            RaftEffect::NewestMembers(members) => shared.network.set_members(&members),
+            RaftEffect::Gone => shared.fail(NodeFailure::Gone { node: shared.node }),
             RaftEffect::StartedWithout(nodes) => note_started_without(shared, &nodes),
             RaftEffect::WentBack {
                 node,
@@ -261,24 +263,9 @@ pub(crate) fn run_raft(
             }
             RaftEffect::PayloadsRestored => shared.applier.put(ApplierEvent::PayloadsRestored),
             RaftEffect::Members(membership) => shared.set_membership(membership),
-            RaftEffect::MembersDurable(nodes) => {
-                for node in nodes {
-                    let answer = Response::NodeReplaced {
-                        node: node.number(),
-                        incarnation: node.incarnation(),
-                    };
-                    shared.answer_replacement(node, &answer);
-                }
-            }
-            RaftEffect::NotReplaced(node, refusal) => {
-                let answer = match refusal {
-                    ReplaceRefusal::Busy => Response::Busy { request: 0 },
-                    refusal => Response::Refused {
-                        request: 0,
-                        reason: refusal.to_string(),
-                    },
-                };
-                shared.answer_replacement(node, &answer);
+            RaftEffect::MembersDurable(members) => shared.answer_changes_made(&members),
+            RaftEffect::MembersNotChanged(change, refusal) => {
+                shared.answer_change_refused(&change, &refusal);
             }
         }
     }
@@ -506,6 +493,16 @@ impl Inbox for NodeInbox {
 
     fn disconnected(&self, node: NodeId) {
         self.shared.raft.put(RaftEvent::Unreachable(node));
+    }
+
+    fn gone(&self, according_to: NodeId) {
+        let shared = &self.shared;
+        slog::error!(
+            shared.logger,
+            "node {} says that this one is no member any more",
+            according_to
+        );
+        shared.fail(NodeFailure::Gone { node: shared.node });
     }
 
     fn request(&self, from: ConnectionId, client: &ClientName, request: Request) {

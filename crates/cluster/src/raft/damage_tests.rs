@@ -45,7 +45,7 @@ fn driver(node: u64, lost: &[u64], tables_lost: bool) -> (RaftDriver, Arc<Disk>)
         .lock()
         .extend(here.map(|number| payload(number).name));
     let restored = RestoredRaft {
-        voters: (1..=3).map(NodeId::first).collect(),
+        founders: (1..=3).map(NodeId::first).collect(),
         term: 1,
         commit: 10,
         entries: entries.collect(),

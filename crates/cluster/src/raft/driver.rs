@@ -1,11 +1,11 @@
 //! The state machine around raft-rs: events in, effects out.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use namiki_client::protocol::Role;
+use namiki_client::protocol::{NodeAddresses, Role};
 use namiki_platform::seeded_random::Random;
 use raft::eraftpb::{ConfState, HardState, Message, MessageType};
 use raft::{Config, Progress, RawNode, StateRole};
@@ -16,7 +16,7 @@ use super::entry_log::EntryLog;
 use super::events_and_effects::{RaftEffect, RaftEvent, RaftView};
 use super::held_appends::HeldAppends;
 use super::lost_data::{FETCH_TICKS, LostData};
-use super::members::{Members, change_of};
+use super::members::Members;
 use super::message_codec::decode;
 use super::payloads_here::{DurablePayloads, Here};
 use super::persistence::Persistence;
@@ -24,7 +24,7 @@ use super::start_inquiry::{InquiryOptions, StartInquiry};
 use super::start_messages::AtStart;
 use crate::entry::{EntryBody, LogEntry, PayloadName, PayloadRef};
 use crate::fault_injection::{Fault, FaultInjection};
-use crate::membership::{Member, Membership};
+use crate::membership::{Member, Membership, MembershipChange};
 use crate::network::NodeId;
 use crate::storage::{LogPosition, RaftRecord};
 
@@ -52,6 +52,8 @@ pub(crate) struct RaftOptions {
     /// Whether this start never goes on without the answer of a voter: its disk is known to have
     /// lost something.
     pub(crate) asks_all: bool,
+    /// The addresses of nodes in the configuration, by number: for members without any in the log.
+    pub(crate) addresses: BTreeMap<u64, NodeAddresses>,
     /// A fault, in simulations.
     pub(crate) planted: FaultInjection,
 }
@@ -60,7 +62,7 @@ pub(crate) struct RaftOptions {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RestoredRaft {
     /// The voters that the cluster began with; later changes are in the log.
-    pub(crate) voters: Vec<NodeId>,
+    pub(crate) founders: Vec<NodeId>,
     /// Raft's term.
     pub(crate) term: u64,
     /// Its vote in that term; 0: none.
@@ -179,7 +181,7 @@ impl RaftDriver {
         (hard_state.term, hard_state.vote) = (restored.term, restored.vote);
         hard_state.commit = restored.commit;
         let at_snapshot = if restored.members.is_empty() {
-            Membership::new(&restored.voters)
+            Membership::new(&restored.founders)
         } else {
             Membership::decode(&restored.members).ok_or(RaftError::Members)?
         };
@@ -225,7 +227,7 @@ impl RaftDriver {
             planted: options.planted,
         };
         let inquiry = StartInquiry::new(inquiry, &at_snapshot);
-        let members = Members::new(options.node, at_snapshot);
+        let members = Members::new(options.node, at_snapshot, options.addresses.clone());
         let mut driver = Self {
             drawn_for: (raft.raft.term, raft.raft.state),
             raft,
@@ -311,7 +313,7 @@ impl RaftDriver {
             RaftEvent::Unreachable(node) => self.raft.report_unreachable(node.to_raft()),
             RaftEvent::HandOver => self.hand_over(),
             RaftEvent::Truncated(index) => self.truncate(index),
-            RaftEvent::Replace(node) => self.replace(node),
+            RaftEvent::ChangeMembers(wanted) => self.change_members(wanted),
         }
     }
 
@@ -431,6 +433,7 @@ impl RaftDriver {
             self.hand_over();
         }
         self.promote_learner();
+        self.propose_addresses();
         self.ticks_since_fetch += 1;
         if self.ticks_since_fetch >= FETCH_TICKS {
             self.fetch_missing();
@@ -498,7 +501,7 @@ impl RaftDriver {
         }
     }
 
-    fn hand_over(&mut self) {
+    pub(super) fn hand_over(&mut self) {
         if self.raft.raft.state != StateRole::Leader {
             return;
         }
@@ -630,7 +633,7 @@ impl RaftDriver {
 
         let committed = ready.take_committed_entries();
         let mut committed: Vec<_> = committed.iter().filter_map(from_raft).collect();
-        let changes: Vec<_> = committed.iter().filter_map(change_of).collect();
+        let changes: Vec<_> = committed.iter().filter_map(MembershipChange::of).collect();
         if self.planted.has(Fault::ApplyUncommitted) {
             committed = (self.given_out + 1..=self.raft.store().last())
                 .filter_map(|index| self.raft.store().get(index))

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use namiki_client::protocol::Role;
+use namiki_client::protocol::{MemberChange, Role};
 
-use super::members::ReplaceRefusal;
+use super::members::ChangeRefusal;
 use crate::entry::{EntryBody, LogEntry, PayloadRef};
 use crate::membership::Membership;
 use crate::network::{NodeId, PeerMessage};
@@ -60,9 +60,9 @@ pub(crate) enum RaftEvent {
     /// The log is truncated through this entry: a durable image has it. The entries leave memory;
     /// those that are not handed out yet stay.
     Truncated(u64),
-    /// This node is to replace the one of its number. A leader answers by
-    /// [`RaftEffect::MembersDurable`] or [`RaftEffect::NotReplaced`].
-    Replace(NodeId),
+    /// The members are to be changed. A leader answers by
+    /// [`RaftEffect::MembersDurable`] or [`RaftEffect::MembersNotChanged`].
+    ChangeMembers(MemberChange),
 }
 
 /// An effect to be executed.
@@ -96,7 +96,7 @@ pub(crate) enum RaftEffect {
     /// These are the members from now on. This precedes the entry that has changed them.
     Members(Arc<Membership>),
     /// These members are durable: this node knows them after a restart, too.
-    MembersDurable(Vec<NodeId>),
+    MembersDurable(Arc<Membership>),
     /// For a leader: this node needs entries that are truncated, so it needs an image. Repeated every
     /// election timeout while that is so.
     NeedsSnapshot(NodeId),
@@ -105,11 +105,12 @@ pub(crate) enum RaftEffect {
     AskForImage(NodeId, u64),
     /// The payloads that were [damaged](RaftEvent::PayloadDamaged) are durable again.
     PayloadsRestored,
-    /// This node does not become a member, or not now.
-    NotReplaced(NodeId, ReplaceRefusal),
-    /// Other nodes know these members, which are newer than those of the own log. They have to be
-    /// dialled.
-    NewerMembers(Vec<NodeId>),
+    /// This change is not made, or not now.
+    MembersNotChanged(MemberChange, ChangeRefusal),
+    /// These are the newest members that are known, by the own log or by other nodes: they are dialled, and accepted.
+    NewestMembers(Arc<Membership>),
+    /// This node was removed, or another directory has its number.
+    Gone,
     /// This start goes on without the answers of these voters.
     StartedWithout(Vec<NodeId>),
     /// For a leader: a node has started without entries that it has acknowledged to this leader.

@@ -12,16 +12,18 @@
 //!   restart, too.
 //! - Z3. A removed leader stops leading.
 //!
-//! Promotion has no state: the leader proposes it for a learner that has caught up, and so does the next leader.
+//! Promotion has no state: the leader proposes it for a learner that has caught up, and so does the next leader. So it is with
+//! addresses of the configuration.
 
 use std::sync::Arc;
 
+use namiki_client::protocol::MemberChange;
 use raft::StateRole;
 use raft::eraftpb::{ConfChangeSingle, ConfChangeType, ConfChangeV2};
 
 use super::driver::RaftDriver;
 use super::events_and_effects::RaftEffect;
-use super::members::ReplaceRefusal;
+use super::members::{ChangeRefusal, change_for};
 use crate::fault_injection::Fault;
 #[cfg(any(test, feature = "simulation"))]
 use crate::membership::Membership;
@@ -33,23 +35,6 @@ use crate::storage::RaftRecord;
 /// follower under load.
 const PROMOTION_DISTANCE: u64 = 256;
 
-/// A change in raft-rs's form.
-fn raft_changes(change: &MembershipChange) -> Vec<ConfChangeSingle> {
-    let single = |kind, node: NodeId| {
-        let mut single = ConfChangeSingle::default();
-        single.set_change_type(kind);
-        single.node_id = node.to_raft();
-        single
-    };
-    match change {
-        MembershipChange::Replace { lost, replacement } => vec![
-            single(ConfChangeType::RemoveNode, *lost),
-            single(ConfChangeType::AddLearnerNode, *replacement),
-        ],
-        MembershipChange::Promote { node } => vec![single(ConfChangeType::AddNode, *node)],
-    }
-}
-
 fn raft_change(changes: Vec<ConfChangeSingle>) -> ConfChangeV2 {
     let mut change = ConfChangeV2::default();
     change.set_changes(changes.into());
@@ -57,65 +42,124 @@ fn raft_change(changes: Vec<ConfChangeSingle>) -> ConfChangeV2 {
 }
 
 impl RaftDriver {
-    /// Handles the request to replace a node.
-    pub(super) fn replace(&mut self, node: NodeId) {
+    /// A change in raft-rs's form. One of addresses alone confirms the role of a member.
+    fn raft_changes(&self, change: &MembershipChange) -> Vec<ConfChangeSingle> {
+        let single = |kind, node: NodeId| {
+            let mut single = ConfChangeSingle::default();
+            single.set_change_type(kind);
+            single.node_id = node.to_raft();
+            single
+        };
+        match change {
+            MembershipChange::Replace { lost, replacement } => vec![
+                single(ConfChangeType::RemoveNode, *lost),
+                single(ConfChangeType::AddLearnerNode, *replacement),
+            ],
+            MembershipChange::Promote { node } => vec![single(ConfChangeType::AddNode, *node)],
+            MembershipChange::Add { node, .. } => {
+                vec![single(ConfChangeType::AddLearnerNode, *node)]
+            }
+            MembershipChange::Remove { node } => vec![single(ConfChangeType::RemoveNode, *node)],
+            MembershipChange::Move { .. } => {
+                let voter = self.members.current.voters().next();
+                let confirmed = voter.map(|node| single(ConfChangeType::AddNode, node));
+                confirmed.into_iter().collect()
+            }
+        }
+    }
+
+    /// Handles a request to change the members.
+    pub(super) fn change_members(&mut self, wanted: MemberChange) {
         if self.raft.raft.state != StateRole::Leader {
             // Its clients are told when it is deposed.
             return;
         }
-        if let Err(refusal) = self.try_replace(node) {
-            self.effects.push(RaftEffect::NotReplaced(node, refusal));
+        if let Err(refusal) = self.try_change(&wanted) {
+            self.effects
+                .push(RaftEffect::MembersNotChanged(wanted, refusal));
         }
     }
 
-    fn try_replace(&mut self, replacement: NodeId) -> Result<(), ReplaceRefusal> {
-        let number = replacement.number();
-        let member = self.members.current.of_number(number);
-        let lost = member.ok_or(ReplaceRefusal::NoSuchNode { number })?.node;
-        if lost == replacement {
-            // It was done before.
+    fn try_change(&mut self, wanted: &MemberChange) -> Result<(), ChangeRefusal> {
+        if self.members.current.fulfils(wanted) {
+            // It was made before.
             self.members.durable_after.get_or_insert(0);
             return Ok(());
         }
-        let (current, asked) = (lost.incarnation(), replacement.incarnation());
-        if asked != current + 1 {
-            return Err(ReplaceRefusal::Incarnation {
-                number,
-                current,
-                asked,
-            });
-        }
-        if number == self.node.number() {
-            return Err(ReplaceRefusal::Leads { number });
-        }
+        let change = change_for(wanted, &self.members.current)?;
         if self.raft.raft.has_pending_conf() {
-            return match self.members.proposed {
-                Some(proposed) if proposed == replacement => Ok(()),
-                _ => Err(ReplaceRefusal::Busy),
+            return match &self.members.proposed {
+                Some(proposed) if *proposed == change => Ok(()),
+                _ => Err(ChangeRefusal::Busy),
             };
         }
-        let voters = || self.members.current.voters();
-        let is_running =
-            |it: &NodeId| *it != lost && self.members.is_running(*it, self.election_ticks);
-        // A majority of the voters before the change commits it, and the lost one does not
-        // contribute.
-        let (running, needed) = (
-            voters().filter(is_running).count(),
-            voters().count() / 2 + 1,
-        );
-        if running < needed {
-            return Err(ReplaceRefusal::TooFewRunning {
+        self.check_leader_stays(&change)?;
+        self.check_running(&change)?;
+        if !self.propose_change(&change) {
+            return Err(ChangeRefusal::Busy);
+        }
+        self.members.proposed = Some(change);
+        Ok(())
+    }
+
+    /// A leader is removed once another one leads.
+    fn check_leader_stays(&mut self, change: &MembershipChange) -> Result<(), ChangeRefusal> {
+        let number = self.node.number();
+        match change {
+            MembershipChange::Replace { lost, .. } if *lost == self.node => {
+                Err(ChangeRefusal::Leads { number })
+            }
+            MembershipChange::Remove { node } if *node == self.node => {
+                self.hand_over();
+                Err(ChangeRefusal::Busy)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks that the change can be committed, and that the members after it can commit more.
+    fn check_running(&self, change: &MembershipChange) -> Result<(), ChangeRefusal> {
+        // A replaced node is lost, and contributes to neither.
+        let (leaves, is_lost) = match change {
+            MembershipChange::Replace { lost, .. } => (*lost, true),
+            MembershipChange::Remove { node } => (*node, false),
+            _ => return Ok(()),
+        };
+        let voters: Vec<NodeId> = self.members.current.voters().collect();
+        let is_running = |it: &&NodeId| self.members.is_running(**it, self.election_ticks);
+        let running = voters.iter().filter(is_running);
+        let staying = running.clone().filter(|it| **it != leaves).count();
+        let running = if is_lost { staying } else { running.count() };
+        let after = voters.iter().filter(|it| **it != leaves).count();
+        let number = leaves.number();
+        let needs = [(running, voters.len() / 2 + 1), (staying, after / 2 + 1)];
+        match needs.into_iter().find(|(running, needed)| running < needed) {
+            Some((running, needed)) => Err(ChangeRefusal::TooFewRunning {
                 number,
                 running,
                 needed,
-            });
+            }),
+            None => Ok(()),
         }
-        let change = MembershipChange::Replace { lost, replacement };
-        if !self.propose_change(&change) {
-            return Err(ReplaceRefusal::Busy);
+    }
+
+    /// Proposes the addresses of this node's configuration for members without any in the log.
+    pub(super) fn propose_addresses(&mut self) {
+        let raft = &self.raft.raft;
+        if raft.state != StateRole::Leader || raft.has_pending_conf() {
+            return;
         }
-        self.members.proposed = Some(replacement);
-        Ok(())
+        let members = self.members.current.members().iter();
+        let unknown = members.filter(|it| it.addresses.is_none());
+        let moved = unknown.filter_map(|it| {
+            let addresses = self.members.configured.get(&it.node.number())?;
+            Some((it.node, addresses.clone()))
+        });
+        let moved: Vec<_> = moved.collect();
+        if !moved.is_empty() {
+            // If it is refused, it is proposed again at the next tick.
+            self.propose_change(&MembershipChange::Move { moved });
+        }
     }
 
     /// Proposes that a learner votes, if one has caught up.
@@ -148,7 +192,7 @@ impl RaftDriver {
         is_free
             && self.members.current.allows(change)
             && (self.raft)
-                .propose_conf_change(context, raft_change(raft_changes(change)))
+                .propose_conf_change(context, raft_change(self.raft_changes(change)))
                 .is_ok()
     }
 
@@ -157,15 +201,16 @@ impl RaftDriver {
         if !self.members.current.allows(change) {
             return;
         }
+        let mut singles = self.raft_changes(change);
         self.members.current.apply(change);
-        let mut singles = raft_changes(change);
-        if let MembershipChange::Replace { lost, replacement } = change {
-            self.members.heard.remove(lost);
-            if self.planted.has(Fault::ReplacementVotesAtOnce) {
-                let node = *replacement;
-                (self.members.current).apply(&MembershipChange::Promote { node });
-                singles[1].set_change_type(ConfChangeType::AddNode);
-            }
+        let members = &self.members.current;
+        self.members.heard.retain(|node, _| members.has(*node));
+        if let MembershipChange::Replace { replacement, .. } = change
+            && self.planted.has(Fault::ReplacementVotesAtOnce)
+        {
+            let node = *replacement;
+            (self.members.current).apply(&MembershipChange::Promote { node });
+            singles[1].set_change_type(ConfChangeType::AddNode);
         }
         // One by one: together they would be a joint change of two entries for raft-rs.
         for single in singles {
@@ -193,6 +238,18 @@ impl RaftDriver {
         self.inquiry.set_members(&self.members.current);
         let members = Arc::new(self.members.current.clone());
         self.effects.push(RaftEffect::Members(members));
+        self.announce_newest_members();
+    }
+
+    /// Announces the newest members that are known. If this node is none of them and never will be, it
+    /// has to stop.
+    pub(super) fn announce_newest_members(&mut self) {
+        let newest = self.inquiry.members();
+        if newest.has_gone(self.node) {
+            self.effects.push(RaftEffect::Gone);
+        }
+        self.effects
+            .push(RaftEffect::NewestMembers(Arc::new(newest.clone())));
     }
 
     /// Records the commit index, through the entry before the change, together with the change
@@ -213,8 +270,8 @@ impl RaftDriver {
             self.members.durable_after = None;
             #[cfg(any(test, feature = "simulation"))]
             self.members.durable.clone_from(&self.members.current);
-            let nodes = self.members.current.nodes().collect();
-            self.effects.push(RaftEffect::MembersDurable(nodes));
+            let members = Arc::new(self.members.current.clone());
+            self.effects.push(RaftEffect::MembersDurable(members));
         }
     }
 

@@ -1,31 +1,73 @@
-//! The members, as the Raft of one node sees them: which exist, which respond, and what was
-//! announced.
+//! The members, as the Raft of one node sees them: which exist, which respond, what was announced,
+//! and which changes fit.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
-use crate::entry::{EntryBody, LogEntry};
-use crate::membership::{Membership, MembershipChange};
+use namiki_client::protocol::{MemberChange, NodeAddresses};
+
+use crate::membership::{MEMBERS_MAX, Membership, MembershipChange, is_address_pair};
 use crate::network::NodeId;
 
-/// The reason for which a node is not replaced.
+/// The reason for which the members are not changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum ReplaceRefusal {
+pub(crate) enum ChangeRefusal {
     /// The node does not exist.
-    #[error("the cluster has no node {number}: name one of its configuration")]
+    #[error("the cluster has no node {number}: `namiki cluster status` lists its members")]
     NoSuchNode {
+        /// Its number.
+        number: u64,
+    },
+    /// A node of this number is a member.
+    #[error(
+        "node {number} is a member already: choose another number, replace it if its directory is lost, or move it if it has other \
+         addresses"
+    )]
+    IsMember {
+        /// Its number.
+        number: u64,
+    },
+    /// Numbers and incarnations that no node has.
+    #[error("a node has a number and an incarnation from 1 to {}", NodeId::MAX)]
+    NoNode,
+    /// The addresses are none.
+    #[error(
+        "the addresses of node {number} are not valid: each is a host and a port, such as 10.0.0.1:7400"
+    )]
+    Addresses {
+        /// Its number.
+        number: u64,
+    },
+    /// There are too many.
+    #[error("the cluster has {MEMBERS_MAX} members, and cannot have more: remove one first")]
+    Full,
+    /// No voter would remain.
+    #[error("node {number} is the only one that votes: add another one first")]
+    LastVoter {
         /// Its number.
         number: u64,
     },
     /// Incarnations are consecutive.
     #[error(
-        "node {number} has incarnation {current}, so its replacement has {}, not {asked}: make its directory with \
-         `namiki node init --replacement`",
-        current + 1
+        "the next directory of node {number} has incarnation {next}, not {asked}: make it with `namiki node init --{how}`"
     )]
     Incarnation {
         /// Its number.
         number: u64,
-        /// The current incarnation.
+        /// The next incarnation.
+        next: u64,
+        /// The requested incarnation.
+        asked: u64,
+        /// The option that makes a directory.
+        how: &'static str,
+    },
+    /// Another directory has the number.
+    #[error(
+        "node {number} runs as incarnation {current}, and {asked} was to be removed: ask again"
+    )]
+    OtherIncarnation {
+        /// Its number.
+        number: u64,
+        /// The member's incarnation.
         current: u64,
         /// The requested incarnation.
         asked: u64,
@@ -45,15 +87,90 @@ pub(crate) enum ReplaceRefusal {
     TooFewRunning {
         /// Its number.
         number: u64,
-        /// Number of voters that answer, without the lost node.
+        /// Number of voters that answer.
         running: usize,
-        /// A majority of the voters, including the lost node if it votes.
+        /// The majority that is needed.
         needed: usize,
     },
     /// Another change, or a change of the leader, is under way: the request may be repeated at
     /// once.
     #[error("another change is under way: ask again")]
     Busy,
+}
+
+/// The change of membership that a request wants, if it fits the members.
+pub(super) fn change_for(
+    wanted: &MemberChange,
+    members: &Membership,
+) -> Result<MembershipChange, ChangeRefusal> {
+    let number = wanted.node();
+    let node = |incarnation: u64| {
+        let is_one =
+            (1..=NodeId::MAX).contains(&number) && (1..=NodeId::MAX).contains(&incarnation);
+        is_one
+            .then(|| NodeId::new(number, incarnation))
+            .ok_or(ChangeRefusal::NoNode)
+    };
+    let checked = |addresses: &NodeAddresses| {
+        if is_address_pair(addresses) {
+            Ok(addresses.clone())
+        } else {
+            Err(ChangeRefusal::Addresses { number })
+        }
+    };
+    let member = members.of_number(number).map(|it| it.node);
+    let member_or = member.ok_or(ChangeRefusal::NoSuchNode { number });
+    let change = match wanted {
+        MemberChange::Replace { incarnation, .. } => {
+            let (lost, replacement) = (member_or?, node(*incarnation)?);
+            check_incarnation(replacement, lost.incarnation() + 1, "replacement")?;
+            MembershipChange::Replace { lost, replacement }
+        }
+        MemberChange::Add {
+            incarnation,
+            addresses,
+            ..
+        } => {
+            if member.is_some() {
+                return Err(ChangeRefusal::IsMember { number });
+            }
+            let (node, addresses) = (node(*incarnation)?, checked(addresses)?);
+            check_incarnation(node, members.next_incarnation(number), "join")?;
+            MembershipChange::Add { node, addresses }
+        }
+        MemberChange::Remove { incarnation, .. } => {
+            let (current, node) = (member_or?, node(*incarnation)?);
+            if node != current {
+                return Err(ChangeRefusal::OtherIncarnation {
+                    number,
+                    current: current.incarnation(),
+                    asked: *incarnation,
+                });
+            }
+            MembershipChange::Remove { node }
+        }
+        MemberChange::Move { addresses, .. } => {
+            let moved = vec![(member_or?, checked(addresses)?)];
+            MembershipChange::Move { moved }
+        }
+    };
+    match &change {
+        change if members.allows(change) => Ok(change.clone()),
+        MembershipChange::Add { .. } => Err(ChangeRefusal::Full),
+        _ => Err(ChangeRefusal::LastVoter { number }),
+    }
+}
+
+fn check_incarnation(node: NodeId, next: u64, how: &'static str) -> Result<(), ChangeRefusal> {
+    if node.incarnation() == next {
+        return Ok(());
+    }
+    Err(ChangeRefusal::Incarnation {
+        number: node.number(),
+        next,
+        asked: node.incarnation(),
+        how,
+    })
 }
 
 /// The members, as one node's Raft sees them.
@@ -66,17 +183,24 @@ pub(super) struct Members {
     /// The durable members.
     #[cfg(any(test, feature = "simulation"))]
     pub(super) durable: Membership,
-    /// A replacement that this node has proposed in its term.
-    pub(super) proposed: Option<NodeId>,
+    /// A requested change that this node has proposed in its term.
+    pub(super) proposed: Option<MembershipChange>,
+    /// Addresses in this node's configuration, by number.
+    pub(super) configured: BTreeMap<u64, NodeAddresses>,
     ticks: u64,
     /// Tick of the last message of each member.
     pub(super) heard: HashMap<NodeId, u64>,
 }
 
 impl Members {
-    pub(super) fn new(node: NodeId, current: Membership) -> Self {
+    pub(super) fn new(
+        node: NodeId,
+        current: Membership,
+        configured: BTreeMap<u64, NodeAddresses>,
+    ) -> Self {
         Self {
             node,
+            configured,
             #[cfg(any(test, feature = "simulation"))]
             durable: current.clone(),
             current,
@@ -87,9 +211,10 @@ impl Members {
         }
     }
 
-    /// Whether messages of a node are accepted.
+    /// Whether messages of a node are accepted. It may be a member that this node, which is behind,
+    /// does not know yet: what it asks for is judged as Raft does, and what it answers counts only for members.
     pub(super) fn admits(&self, from: NodeId) -> bool {
-        from.number() != self.node.number() && self.current.admits(from)
+        from.number() != self.node.number() && !self.current.has_gone(from)
     }
 
     /// All members but this node.
@@ -98,7 +223,7 @@ impl Members {
     }
 
     pub(super) fn heard(&mut self, from: NodeId) {
-        if self.current.nodes().any(|it| it == from) {
+        if self.current.has(from) {
             self.heard.insert(from, self.ticks);
         }
     }
@@ -111,13 +236,5 @@ impl Members {
     pub(super) fn is_running(&self, node: NodeId, ticks: usize) -> bool {
         let heard = self.heard.get(&node);
         node == self.node || heard.is_some_and(|at| self.ticks - at <= ticks as u64)
-    }
-}
-
-/// The change that an entry makes.
-pub(super) fn change_of(entry: &LogEntry) -> Option<MembershipChange> {
-    match &entry.body {
-        EntryBody::Membership(bytes) => MembershipChange::decode(bytes),
-        _ => None,
     }
 }

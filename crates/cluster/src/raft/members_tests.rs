@@ -1,28 +1,28 @@
-//! Replacements of members, in clusters of drivers without disks: everything is durable at once.
+//! Changes of members, in clusters of drivers without disks: everything is durable at once.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use namiki_client::protocol::Role;
+use namiki_client::protocol::{MemberChange, NodeAddresses, Role};
 use raft::eraftpb::{Message, MessageType};
 
 use super::driver::{LAG_MAX, RaftDriver, RestoredRaft};
 use super::entry_codec::to_raft;
 use super::events_and_effects::{RaftEffect, RaftEvent, RaftView};
-use super::members::ReplaceRefusal;
+use super::members::ChangeRefusal;
 use super::message_codec::{Starts, encode};
 use super::test_options::{ELECTION_TICKS, NoPayloads, options};
 use crate::entry::EntryBody;
 use crate::fault_injection::FaultInjection;
-use crate::membership::{Member, Membership, MembershipChange};
+use crate::membership::{Membership, MembershipChange};
 use crate::network::{NodeId, PeerMessage};
 use crate::storage::RaftRecord;
 
 fn driver(node: NodeId, voters: u64) -> RaftDriver {
     let options = options(node, FaultInjection::default());
     let restored = RestoredRaft {
-        voters: (1..=voters).map(NodeId::first).collect(),
+        founders: (1..=voters).map(NodeId::first).collect(),
         ..RestoredRaft::default()
     };
     RaftDriver::new(&options, restored, Arc::new(NoPayloads)).unwrap()
@@ -35,7 +35,7 @@ struct Cluster {
     silent: BTreeSet<NodeId>,
     views: HashMap<NodeId, RaftView>,
     members: HashMap<NodeId, Arc<Membership>>,
-    refusals: Vec<ReplaceRefusal>,
+    refusals: Vec<ChangeRefusal>,
 }
 
 impl Cluster {
@@ -70,7 +70,7 @@ impl Cluster {
                         }
                         RaftEffect::View(view) => drop(self.views.insert(*node, view)),
                         RaftEffect::Members(members) => drop(self.members.insert(*node, members)),
-                        RaftEffect::NotReplaced(_, refusal) => self.refusals.push(refusal),
+                        RaftEffect::MembersNotChanged(_, refusal) => self.refusals.push(refusal),
                         _ => {}
                     }
                 }
@@ -122,18 +122,78 @@ impl Cluster {
     }
 
     fn ask(&mut self, leader: NodeId, replacement: NodeId) {
-        let driver = self.drivers.get_mut(&leader).unwrap();
-        driver.handle([RaftEvent::Replace(replacement)]);
+        let (node, incarnation) = (replacement.number(), replacement.incarnation());
+        self.change(leader, MemberChange::Replace { node, incarnation });
     }
 
-    fn member(&self, seen_by: NodeId, number: u64) -> Member {
-        self.members[&seen_by].of_number(number).unwrap()
+    fn change(&mut self, leader: NodeId, change: MemberChange) {
+        let driver = self.drivers.get_mut(&leader).unwrap();
+        driver.handle([RaftEvent::ChangeMembers(change)]);
+    }
+
+    fn member(&self, seen_by: NodeId, number: u64) -> (NodeId, bool) {
+        let member = self.members[&seen_by].of_number(number).unwrap();
+        (member.node, member.votes)
+    }
+
+    fn voters(&self, seen_by: NodeId) -> Vec<u64> {
+        let voters = self.members[&seen_by].voters();
+        voters.map(NodeId::number).collect()
+    }
+
+    /// Adds a node of a cluster that has begun with `founders` nodes, and waits until it votes.
+    fn add(&mut self, number: u64, founders: u64) {
+        let leader = self.leader();
+        let incarnation = self.members[&leader].next_incarnation(number);
+        let node = NodeId::new(number, incarnation);
+        self.drivers.insert(node, driver(node, founders));
+        self.change(leader, add(node));
+        self.tick(6 * ELECTION_TICKS);
+        assert!(self.refusals.is_empty(), "{:?}", self.refusals);
+        assert_eq!(self.member(leader, number), (node, true));
+    }
+
+    /// Removes a node, again until the request is accepted.
+    fn remove(&mut self, node: NodeId) {
+        let (number, incarnation) = (node.number(), node.incarnation());
+        for _ in 0..10 {
+            let leader = self.leader();
+            let change = MemberChange::Remove {
+                node: number,
+                incarnation,
+            };
+            self.change(leader, change);
+            self.run();
+            if self.refusals.pop().is_none() {
+                self.tick(2);
+                assert!(self.members[&leader].of_number(number).is_none());
+                self.drivers.remove(&node);
+                self.views.remove(&node);
+                return;
+            }
+        }
+        panic!("{node} stays a member");
     }
 }
 
 /// A node that does not lead.
 fn follower(leader: NodeId, nodes: u64) -> NodeId {
     NodeId::first(leader.number() % nodes + 1)
+}
+
+fn add(node: NodeId) -> MemberChange {
+    MemberChange::Add {
+        node: node.number(),
+        incarnation: node.incarnation(),
+        addresses: addresses(node.number()),
+    }
+}
+
+fn addresses(number: u64) -> NodeAddresses {
+    NodeAddresses {
+        peer: format!("10.0.0.{number}:7400"),
+        client: format!("10.0.0.{number}:7500"),
+    }
 }
 
 fn next(node: NodeId) -> NodeId {
@@ -151,16 +211,14 @@ fn a_replacement_votes_when_it_has_caught_up() {
         node = next(node);
         cluster.ask(leader, node);
         cluster.run();
-        let learner = Member { node, votes: false };
-        assert_eq!(cluster.member(leader, node.number()), learner);
+        assert_eq!(cluster.member(leader, node.number()), (node, false));
         // It does not run, so it is not promoted.
         cluster.tick(3);
-        assert_eq!(cluster.member(leader, node.number()), learner);
+        assert_eq!(cluster.member(leader, node.number()), (node, false));
         cluster.drivers.insert(node, driver(node, 3));
         cluster.tick(5);
-        let voter = Member { node, votes: true };
         for seen_by in [leader, node] {
-            assert_eq!(cluster.member(seen_by, node.number()), voter);
+            assert_eq!(cluster.member(seen_by, node.number()), (node, true));
         }
         assert_eq!(cluster.views[&node].role, Role::Follower);
     }
@@ -187,27 +245,211 @@ fn what_makes_no_sense_is_refused_with_its_reason() {
     };
     let number = 4;
     let unknown = refused(&mut cluster, NodeId::new(number, 2));
-    assert_eq!(unknown, ReplaceRefusal::NoSuchNode { number });
+    assert_eq!(unknown, ChangeRefusal::NoSuchNode { number });
     let number = leader.number();
     let leads = refused(&mut cluster, next(leader));
-    assert_eq!(leads, ReplaceRefusal::Leads { number });
+    assert_eq!(leads, ChangeRefusal::Leads { number });
     let number = node.number();
-    let skips = ReplaceRefusal::Incarnation {
+    let skips = ChangeRefusal::Incarnation {
         number,
-        current: 1,
+        next: 2,
         asked: 3,
+        how: "replacement",
     };
     assert_eq!(refused(&mut cluster, NodeId::new(number, 3)), skips);
     // The third is down, too: without this one, only one of two would answer.
     let third = 6 - leader.number() - number;
     cluster.silent.insert(NodeId::first(third));
     cluster.tick(ELECTION_TICKS + 1);
-    let too_few = ReplaceRefusal::TooFewRunning {
+    let too_few = ChangeRefusal::TooFewRunning {
         number,
         running: 1,
         needed: 2,
     };
     assert_eq!(refused(&mut cluster, next(node)), too_few);
+}
+
+#[test]
+fn one_node_becomes_three_and_five_and_three_again() {
+    let mut cluster = Cluster::new(1);
+    for number in 2..=5 {
+        cluster.add(number, 1);
+    }
+    let leader = cluster.leader();
+    assert_eq!(cluster.voters(leader), [1, 2, 3, 4, 5]);
+    for number in [1, 2] {
+        cluster.remove(NodeId::first(number));
+    }
+    let leader = cluster.leader();
+    assert_eq!(cluster.voters(leader), [3, 4, 5]);
+    // Two of them are a majority, and one is not.
+    let others: Vec<NodeId> = [3, 4, 5].map(NodeId::first).into();
+    cluster
+        .silent
+        .insert(others[usize::from(others[0] == leader)]);
+    cluster.leader();
+    // A number returns as its next incarnation, although none of those that it began with is left.
+    cluster.silent.clear();
+    cluster.add(1, 1);
+    let leader = cluster.leader();
+    assert_eq!(cluster.member(leader, 1), (NodeId::new(1, 2), true));
+}
+
+#[test]
+fn additions_and_removals_without_sense_are_refused() {
+    let mut cluster = Cluster::new(3);
+    let leader = cluster.leader();
+    let node = follower(leader, 3);
+    let (number, third) = (
+        node.number(),
+        NodeId::first(6 - leader.number() - node.number()),
+    );
+    let refused = |cluster: &mut Cluster, change| {
+        cluster.change(leader, change);
+        cluster.run();
+        cluster.refusals.pop().unwrap()
+    };
+    let is_member = refused(&mut cluster, add(node));
+    assert_eq!(is_member, ChangeRefusal::IsMember { number });
+    let skips = ChangeRefusal::Incarnation {
+        number: 4,
+        next: 1,
+        asked: 2,
+        how: "join",
+    };
+    assert_eq!(refused(&mut cluster, add(NodeId::new(4, 2))), skips);
+    let nowhere = MemberChange::Move {
+        node: number,
+        addresses: NodeAddresses {
+            peer: "here".to_owned(),
+            ..addresses(number)
+        },
+    };
+    let refusal = refused(&mut cluster, nowhere);
+    assert_eq!(refusal, ChangeRefusal::Addresses { number });
+    let none = MemberChange::Add {
+        node: 0,
+        incarnation: 1,
+        addresses: addresses(1),
+    };
+    assert_eq!(refused(&mut cluster, none), ChangeRefusal::NoNode);
+    let remove = |node: u64, incarnation| MemberChange::Remove { node, incarnation };
+    let number = 7;
+    let unknown = refused(&mut cluster, remove(number, 1));
+    assert_eq!(unknown, ChangeRefusal::NoSuchNode { number });
+    let number = node.number();
+    let other = ChangeRefusal::OtherIncarnation {
+        number,
+        current: 1,
+        asked: 2,
+    };
+    assert_eq!(refused(&mut cluster, remove(number, 2)), other);
+    // Without it, only one of two would answer.
+    cluster.silent.insert(third);
+    cluster.tick(ELECTION_TICKS + 1);
+    let too_few = ChangeRefusal::TooFewRunning {
+        number,
+        running: 1,
+        needed: 2,
+    };
+    assert_eq!(refused(&mut cluster, remove(number, 1)), too_few);
+    // The one that is down can go.
+    cluster.change(leader, remove(third.number(), 1));
+    cluster.run();
+    assert!(cluster.refusals.is_empty());
+    assert_eq!(cluster.members[&leader].voters().count(), 2);
+}
+
+#[test]
+fn the_last_voter_stays() {
+    let mut cluster = Cluster::new(1);
+    let leader = cluster.leader();
+    let change = MemberChange::Remove {
+        node: 1,
+        incarnation: 1,
+    };
+    cluster.change(leader, change);
+    assert_eq!(cluster.refusals.len(), 0);
+    cluster.run();
+    assert_eq!(cluster.refusals, [ChangeRefusal::LastVoter { number: 1 }]);
+}
+
+#[test]
+fn a_leader_that_is_to_go_hands_over_first() {
+    let mut cluster = Cluster::new(3);
+    let leader = cluster.leader();
+    let change = MemberChange::Remove {
+        node: leader.number(),
+        incarnation: 1,
+    };
+    cluster.change(leader, change);
+    cluster.run();
+    assert_eq!(cluster.refusals, [ChangeRefusal::Busy]);
+    cluster.refusals.clear();
+    let after = cluster.leader();
+    assert_ne!(after, leader);
+    cluster.remove(leader);
+    assert_eq!(cluster.members[&after].voters().count(), 2);
+}
+
+#[test]
+fn a_leader_writes_the_addresses_of_its_configuration_into_the_log() {
+    let mut options = options(NodeId::first(1), FaultInjection::default());
+    options.addresses = (1..=3).map(|it| (it, addresses(it))).collect();
+    let restored = RestoredRaft {
+        founders: vec![NodeId::first(1)],
+        ..RestoredRaft::default()
+    };
+    let mut cluster = Cluster::new(1);
+    let driver = RaftDriver::new(&options, restored, Arc::new(NoPayloads)).unwrap();
+    cluster.drivers.insert(NodeId::first(1), driver);
+    let leader = cluster.leader();
+    cluster.tick(2);
+    let known = |cluster: &Cluster| cluster.members[&leader].members()[0].addresses.clone();
+    assert_eq!(known(&cluster), Some(addresses(1)));
+    // One that was moved stays there.
+    cluster.change(
+        leader,
+        MemberChange::Move {
+            node: 1,
+            addresses: addresses(9),
+        },
+    );
+    cluster.tick(5);
+    assert_eq!(known(&cluster), Some(addresses(9)));
+    assert_eq!(cluster.voters(leader), [1]);
+}
+
+/// A follower that does not know the new leader takes its log: it learns from it that the leader is a member.
+#[test]
+fn a_node_that_is_behind_follows_a_leader_that_it_does_not_know() {
+    let mut cluster = Cluster::new(3);
+    let leader = cluster.leader();
+    let behind = follower(leader, 3);
+    cluster.silent.insert(behind);
+    cluster.tick(ELECTION_TICKS);
+    let new = NodeId::first(4);
+    cluster.drivers.insert(new, driver(new, 3));
+    cluster.change(leader, add(new));
+    cluster.tick(20 * ELECTION_TICKS);
+    assert_eq!(cluster.member(leader, 4), (new, true));
+    // The new one is the only one of three that may lead: the third does not run for a while.
+    let third = NodeId::first(6 - leader.number() - behind.number());
+    cluster.tick(ELECTION_TICKS);
+    let mut elected = cluster.leader();
+    for _ in 0..20 {
+        if elected == new {
+            break;
+        }
+        let driver = cluster.drivers.get_mut(&elected).unwrap();
+        driver.handle([RaftEvent::HandOver]);
+        cluster.tick(2 * ELECTION_TICKS);
+        elected = cluster.leader();
+    }
+    assert_eq!(elected, new);
+    cluster.silent = BTreeSet::from([leader]);
+    cluster.tick(10 * ELECTION_TICKS);
+    assert_eq!(cluster.member(behind, 4), (new, true), "third: {third}");
 }
 
 #[test]
@@ -220,12 +462,12 @@ fn one_change_is_under_way_at_a_time() {
     cluster.ask(leader, next(one));
     cluster.ask(leader, next(other));
     cluster.run();
-    assert_eq!(cluster.refusals, [ReplaceRefusal::Busy]);
-    assert_eq!(cluster.member(leader, one.number()).node, next(one));
+    assert_eq!(cluster.refusals, [ChangeRefusal::Busy]);
+    assert_eq!(cluster.member(leader, one.number()).0, next(one));
     cluster.ask(leader, next(other));
     cluster.ask(leader, next(one));
     cluster.run();
-    assert_eq!(cluster.member(leader, other.number()).node, next(other));
+    assert_eq!(cluster.member(leader, other.number()).0, next(other));
     assert_eq!(cluster.members[&leader].voters().count(), 3);
 }
 
@@ -243,13 +485,13 @@ fn one_of_two_voters_is_not_replaced() {
     let other = NodeId::first(6 - leader.number() - lost.number());
     cluster.ask(leader, next(other));
     cluster.run();
-    let too_few = ReplaceRefusal::TooFewRunning {
+    let too_few = ChangeRefusal::TooFewRunning {
         number: other.number(),
         running: 1,
         needed: 2,
     };
     assert_eq!(cluster.refusals, [too_few]);
-    assert_eq!(cluster.member(leader, other.number()).node, other);
+    assert_eq!(cluster.member(leader, other.number()).0, other);
 }
 
 #[test]
@@ -320,11 +562,11 @@ fn a_leader_that_is_removed_leads_no_more() {
     cluster.tick(30 * ELECTION_TICKS);
     let view = &cluster.views[&lost];
     assert_ne!(view.role, Role::TakingOffice, "{view:?}");
-    assert_eq!(cluster.member(lost, lost.number()).node, next(lost));
+    assert_eq!(cluster.member(lost, lost.number()).0, next(lost));
     cluster.silent.clear();
     let after = cluster.leader();
     assert_ne!(after, lost);
-    assert_eq!(cluster.member(after, lost.number()).node, next(lost));
+    assert_eq!(cluster.member(after, lost.number()).0, next(lost));
 }
 
 #[test]

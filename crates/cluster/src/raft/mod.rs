@@ -52,7 +52,7 @@ pub(crate) use events_and_effects::{
     RAFT_BYTES_MAX, RAFT_MESSAGE_BYTES, RaftEffect, RaftEvent, RaftView, ReadId, StartView,
 };
 pub(crate) use lost_data::FETCH_MAX;
-pub(crate) use members::ReplaceRefusal;
+pub(crate) use members::ChangeRefusal;
 #[cfg(feature = "hostile-bytes")]
 pub(crate) use message_codec::{look_at_message, messages};
 #[cfg(feature = "hostile-bytes")]

@@ -62,7 +62,7 @@ mod tests {
 
     fn driver(node: NodeId, start: u64) -> RaftDriver {
         let restored = RestoredRaft {
-            voters: (1..=3).map(NodeId::first).collect(),
+            founders: (1..=3).map(NodeId::first).collect(),
             ..RestoredRaft::default()
         };
         let options = RaftOptions {

@@ -128,6 +128,7 @@ pub(super) struct StartInquiry {
     /// Ticks in this stage since a majority responds.
     waited: usize,
     ticks_since_sent: usize,
+    ticks_leaderless: usize,
     floor: Option<LogEnd>,
     /// Voters that have not answered the last inquiry.
     without: Vec<NodeId>,
@@ -152,6 +153,7 @@ impl StartInquiry {
             round: 0,
             waited: 0,
             ticks_since_sent: 0,
+            ticks_leaderless: 0,
             floor: None,
             without: Vec::new(),
             messages: Vec::new(),
@@ -174,8 +176,8 @@ impl StartInquiry {
         if members.changes() >= self.members.changes() {
             self.members.clone_from(members);
         }
-        let admitted = &self.members;
-        self.peers.retain(|node, _| admitted.admits(*node));
+        let members = &self.members;
+        self.peers.retain(|node, _| !members.has_gone(*node));
         self.advance();
     }
 
@@ -199,7 +201,26 @@ impl StartInquiry {
         if self.ticks_since_sent >= RETRY_TICKS {
             self.send_due();
         }
+        self.ticks_leaderless = if is_leaderless {
+            self.ticks_leaderless + 1
+        } else {
+            0
+        };
+        if self.ticks_leaderless >= self.options.election_ticks {
+            // The leader may be a node that this one does not know, and so does not let in.
+            self.ticks_leaderless = 0;
+            self.ask_for_members();
+        }
         self.advance();
+    }
+
+    /// Asks all others for the members that they know.
+    fn ask_for_members(&mut self) {
+        let others: Vec<NodeId> = self.others().collect();
+        for node in others {
+            let start = self.peer(node).start.unwrap_or(0);
+            self.send(node, start, StartBody::Hello);
+        }
     }
 
     /// Handles an admitted message.
@@ -266,7 +287,7 @@ impl StartInquiry {
 
     /// Another node has these members.
     fn hear_of(&mut self, members: Membership) {
-        if members.succeeds(&self.members) {
+        if members.changes() > self.members.changes() {
             self.members = members;
             self.has_newer_members = true;
         }
@@ -291,8 +312,7 @@ impl StartInquiry {
     fn peer(&mut self, node: NodeId) -> &mut Peer {
         let (random, members) = (&mut self.random, &self.members);
         if !self.peers.contains_key(&node) {
-            let is_member = |it: NodeId| members.nodes().any(|member| member == it);
-            (self.peers).retain(|it, _| it.number() != node.number() || is_member(*it));
+            (self.peers).retain(|it, _| it.number() != node.number() || members.has(*it));
         }
         self.peers.entry(node).or_insert_with(|| Peer {
             ticket: random.next_u64(),
@@ -317,10 +337,13 @@ impl StartInquiry {
         Some(Starts { of, to })
     }
 
-    /// Members except this node: an older directory of the same number does not exist any more.
+    /// Members except this node, and nodes that have sent something and may be members: this node may know only those with which
+    /// the cluster began, and none of them may be left. An older directory of this node's number does not exist any more.
     fn others(&self) -> impl Iterator<Item = NodeId> {
         let own = self.options.node.number();
-        self.members.nodes().filter(move |it| it.number() != own)
+        let members = self.members.nodes().filter(move |it| it.number() != own);
+        let unknown = self.peers.keys().copied();
+        members.chain(unknown.filter(|it| !self.members.has(*it)))
     }
 
     /// The voters that have to answer.
@@ -461,9 +484,14 @@ impl StartInquiry {
         self.findings.take()
     }
 
-    /// Takes members that are newer than those of the own log.
-    pub(super) fn take_newer_members(&mut self) -> Option<Membership> {
-        std::mem::take(&mut self.has_newer_members).then(|| self.members.clone())
+    /// Whether another node has told newer members since the last call.
+    pub(super) fn take_newer_members(&mut self) -> bool {
+        std::mem::take(&mut self.has_newer_members)
+    }
+
+    /// The newest members that are known, by the own log or by answers.
+    pub(super) fn members(&self) -> &Membership {
+        &self.members
     }
 
     /// The number of this start.

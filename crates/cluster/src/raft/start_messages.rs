@@ -81,8 +81,8 @@ impl StartMessage {
                 last,
                 members,
                 ..
-            } => last.term <= *term && members.voters().next().is_some(),
-            StartBody::Noted { members, .. } => members.voters().next().is_some(),
+            } => last.term <= *term && members.is_sound(),
+            StartBody::Noted { members, .. } => members.is_sound(),
             _ => true,
         };
         (rest.is_empty() && message.start != 0 && is_sound).then_some(message)

@@ -23,7 +23,7 @@ struct Disk(Vec<RaftRecord>);
 impl Disk {
     fn restored(&self, nodes: u64) -> RestoredRaft {
         let mut restored = RestoredRaft {
-            voters: (1..=nodes).map(NodeId::first).collect(),
+            founders: (1..=nodes).map(NodeId::first).collect(),
             ..RestoredRaft::default()
         };
         for record in &self.0 {

@@ -46,9 +46,8 @@ impl RaftDriver {
 
     /// Sends the messages of the inquiry, and adopts its result.
     pub(super) fn run_inquiry(&mut self) {
-        if let Some(members) = self.inquiry.take_newer_members() {
-            let nodes = members.nodes().collect();
-            self.effects.push(RaftEffect::NewerMembers(nodes));
+        if self.inquiry.take_newer_members() {
+            self.announce_newest_members();
         }
         if let Some(findings) = self.inquiry.take_findings() {
             self.adopt(findings);

@@ -1,5 +1,6 @@
 //! The options of drivers without disks, for tests.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::driver::RaftOptions;
@@ -32,6 +33,7 @@ pub(super) fn options(node: NodeId, planted: FaultInjection) -> RaftOptions {
         seed: 1,
         start: STARTS.fetch_add(1, Ordering::Relaxed),
         asks_all: false,
+        addresses: BTreeMap::new(),
         planted,
     }
 }

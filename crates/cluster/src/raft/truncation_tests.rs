@@ -16,7 +16,7 @@ use crate::storage::LogPosition;
 /// The log through entry `last`, behind a snapshot.
 fn restored(snapshot: u64, last: u64) -> RestoredRaft {
     RestoredRaft {
-        voters: (1..=3).map(NodeId::first).collect(),
+        founders: (1..=3).map(NodeId::first).collect(),
         term: 1,
         commit: snapshot,
         snapshot: LogPosition {

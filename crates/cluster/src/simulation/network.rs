@@ -7,6 +7,7 @@ use namiki_client::protocol::Response;
 use namiki_platform::seeded_random::Random;
 use parking_lot::Mutex;
 
+use crate::membership::Membership;
 use crate::network::{ConnectionId, Network, NodeId, PeerMessage};
 
 /// The operator's connection, to any node.
@@ -41,7 +42,7 @@ impl Network for SimNetwork {
         self.outbox.lock().push(Sent::Peer { from, to, message });
     }
 
-    fn set_members(&self, _: &[NodeId]) {}
+    fn set_members(&self, _: &Membership) {}
 
     fn reply(&self, to: ConnectionId, response: Response) {
         self.outbox.lock().push(Sent::Client { to, response });

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use namiki_client::protocol::Request;
+use namiki_client::protocol::{MemberChange, Request};
 
 use super::network::OPERATOR;
 use super::world::{Event, MS, World, client_name};
@@ -102,10 +102,10 @@ impl World {
         }
         let node = self.random.index(self.options.nodes);
         if let Some(running) = &self.nodes[node].running {
-            let request = Request::ReplaceNode {
+            let request = Request::ChangeMembers(MemberChange::Replace {
                 node: id.number(),
                 incarnation: id.incarnation(),
-            };
+            });
             running.inbox.request(OPERATOR, &client_name(), request);
         }
         let pause = 20 + self.random.below(200);

@@ -84,7 +84,7 @@ pub struct Recovered {
     /// The node.
     pub identity: NodeIdentity,
     /// The voters that the cluster began with.
-    pub membership: Vec<NodeId>,
+    pub founders: Vec<NodeId>,
     /// The current term.
     pub term: u64,
     /// The node that has this one's vote in the term, or 0.
@@ -352,7 +352,7 @@ impl NodeDir {
         let base = &raft.head.base;
         let recovered = Recovered {
             identity,
-            membership: manifest.voters.clone(),
+            founders: manifest.voters.clone(),
             term: base.term,
             vote: base.vote,
             snapshot: base.snapshot.clone(),

@@ -43,7 +43,7 @@ impl Connections {
         };
         let is_open = |lane| peer.lane(lane).is_some_and(|queue| queue.is_open());
         PeerConnections {
-            address: peer.settings.address.clone(),
+            address: peer.site.peer_address(0).unwrap_or_default(),
             is_reached: is_open(Lane::Control),
             lanes_up: lanes().filter(|lane| is_open(*lane)).count() as u64,
             lanes: lanes().count() as u64,

@@ -2,15 +2,14 @@
 //! the other.
 //!
 //! ```text
-//! Hello   magic u32, version u16, cluster u128, from u64, to u64, lane (u8, u16), workers u16
+//! Hello   magic u32, version u16, cluster u128, from u64, to u64, lane (u8, u16), workers u16, founders u64
 //! Answer  magic u32, version u16, code u8, node u64                             code 0: welcome
 //! ```
-//! Nodes are named by number and incarnation. A superseded node is refused, if the other has
-//! applied that part of the log. A node that has superseded a member known to the other is welcome:
-//! the other is behind.
+//! Nodes are named by number and incarnation. One that was removed or replaced is refused, if the other knows
+//! that part of the log. A later incarnation than the known member's is welcome: the other is behind.
 //!
 //! Both are frames of a fixed size, so a stranger cannot make a node allocate. A refused node keeps
-//! dialling: the refusal may be the other's mistake, which may be repaired.
+//! dialling: the refusal may be the other's mistake, which may be repaired. Only one that is no member any more ends.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
@@ -21,8 +20,8 @@ use crate::transport::lane::Lane;
 /// Magic number of hello and answer.
 const MAGIC: u32 = 0x4e4d_4b50;
 /// Version of the protocol. Every incompatible change raises it.
-const VERSION: u16 = 2;
-const HELLO_BYTES: usize = 4 + 2 + 16 + 8 + 8 + 3 + 2;
+const VERSION: u16 = 3;
+const HELLO_BYTES: usize = 4 + 2 + 16 + 8 + 8 + 3 + 2 + 8;
 const ANSWER_BYTES: usize = 4 + 2 + 1 + 8;
 /// The longest frame that is accepted instead of a hello or an answer, after its length.
 pub(super) const HELLO_FRAME_BYTES_MAX: usize = 128;
@@ -35,6 +34,18 @@ pub(super) struct Hello {
     pub(super) to: NodeId,
     pub(super) lane: Lane,
     pub(super) workers: u16,
+    pub(super) founders: u64,
+}
+
+/// What a node knows of one that dials.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// A member, or a later incarnation of one.
+    Admitted,
+    /// It is not a member, as far as is known.
+    Unknown,
+    /// It was a member, and never will be one again.
+    Gone,
 }
 
 /// The reason for which a node is refused. The numbers never change.
@@ -54,14 +65,16 @@ pub(super) enum Refusal {
     #[error("another node was expected at this address; compare the addresses of [[member]]")]
     NotMe = 4,
     /// The node that dials is not a member.
-    #[error("the node that dialled is not a member of the configuration")]
+    #[error("the node that dialled is no member of the cluster yet: add it by namiki cluster add")]
     UnknownNode = 5,
     /// The number of workers differs.
     #[error("the number of workers differs; it is the same on all nodes of a cluster")]
     Workers = 6,
-    /// The node that dials was replaced.
-    #[error("the node that dialled was replaced: another directory has its number; stop it")]
-    Superseded = 7,
+    /// The node that dials was removed or replaced.
+    #[error(
+        "the node that dialled was removed from the cluster, or another directory has its number: stop it"
+    )]
+    Gone = 7,
     /// The lane does not exist.
     #[error("the lane does not exist")]
     Lane = 8,
@@ -74,6 +87,12 @@ pub(super) enum Refusal {
          vote yet, this passes, otherwise replace it"
     )]
     OtherIncarnation = 10,
+    /// The nodes were made for different members.
+    #[error(
+        "the directories of the two nodes were made for clusters that begin with different members: compare the [[member]] of both \
+         configurations, and make the directory of the one that is wrong anew; a node that joins a cluster is made by namiki node init --join"
+    )]
+    Founders = 11,
     /// The certificate is not that of the node that dials.
     #[error(
         "the certificate of the node that dialled is not for its number and cluster; issue one with the name \
@@ -102,7 +121,8 @@ impl Refusal {
             Self::NotMe,
             Self::UnknownNode,
             Self::Workers,
-            Self::Superseded,
+            Self::Gone,
+            Self::Founders,
             Self::Lane,
             Self::Cut,
             Self::OtherIncarnation,
@@ -126,16 +146,17 @@ impl Hello {
         body.put_u8(kind);
         body.put_u16_le(worker);
         body.put_u16_le(self.workers);
+        body.put_u64_le(self.founders);
         OutgoingFrame::of_body(FrameKind::Hello, body.freeze())
     }
 
     /// Reads the cluster and the nodes of a hello, and compares them with the expected ones.
     ///
-    /// `member` returns the node with a number, as far as it is known.
+    /// `standing` returns what is known of a node.
     pub(super) fn check(
         frame: IncomingFrame,
         own: &Identity,
-        member: impl Fn(u64) -> Option<NodeId>,
+        standing: impl Fn(NodeId) -> Standing,
     ) -> Result<(NodeId, Lane), Refusal> {
         let mut body = frame.body;
         let is_hello = frame.kind == FrameKind::Hello as u8 && body.len() >= 6;
@@ -160,12 +181,13 @@ impl Hello {
         if body.get_u16_le() != own.workers {
             return Err(Refusal::Workers);
         }
-        match member(from.number()) {
-            None => return Err(Refusal::UnknownNode),
-            Some(member) if member.incarnation() > from.incarnation() => {
-                return Err(Refusal::Superseded);
-            }
-            Some(_) => {}
+        if body.get_u64_le() != own.founders {
+            return Err(Refusal::Founders);
+        }
+        match standing(from) {
+            Standing::Unknown => return Err(Refusal::UnknownNode),
+            Standing::Gone => return Err(Refusal::Gone),
+            Standing::Admitted => {}
         }
         let lane = Lane::from_wire(kind, worker, own.workers);
         Ok((from, lane.ok_or(Refusal::Lane)?))
@@ -178,6 +200,7 @@ pub(super) struct Identity {
     pub(super) cluster: u128,
     pub(super) node: NodeId,
     pub(super) workers: u16,
+    pub(super) founders: u64,
 }
 
 impl Identity {
@@ -218,6 +241,7 @@ mod tests {
         cluster: 7,
         node: NodeId::new(2, 5),
         workers: 4,
+        founders: 6,
     };
     const HELLO: Hello = Hello {
         cluster: 7,
@@ -225,6 +249,7 @@ mod tests {
         to: NodeId::new(2, 5),
         lane: Lane::Payloads(3),
         workers: 4,
+        founders: 6,
     };
 
     fn incoming(frame: &OutgoingFrame) -> IncomingFrame {
@@ -235,8 +260,12 @@ mod tests {
     }
 
     fn checked(hello: Hello) -> Result<(NodeId, Lane), Refusal> {
-        let known = |number| (number == 1).then_some(NodeId::new(1, 3));
-        Hello::check(incoming(&hello.to_frame()), &OWN, known)
+        let standing = |node: NodeId| match node.number() {
+            1 if node.incarnation() < 3 => Standing::Gone,
+            1 => Standing::Admitted,
+            _ => Standing::Unknown,
+        };
+        Hello::check(incoming(&hello.to_frame()), &OWN, standing)
     }
 
     #[test]
@@ -278,7 +307,14 @@ mod tests {
                     from: NodeId::new(1, 2),
                     ..HELLO
                 },
-                Refusal::Superseded,
+                Refusal::Gone,
+            ),
+            (
+                Hello {
+                    founders: 5,
+                    ..HELLO
+                },
+                Refusal::Founders,
             ),
             (
                 Hello {
@@ -319,7 +355,7 @@ mod tests {
                 kind: FrameKind::Hello as u8,
                 body: whole.body().slice(..length),
             };
-            let refused = Hello::check(frame, &OWN, |_| Some(HELLO.from));
+            let refused = Hello::check(frame, &OWN, |_| Standing::Admitted);
             assert_eq!(refused, Err(Refusal::NoHello));
         }
         let mut bytes = BytesMut::from(&whole.body()[..]);
@@ -328,7 +364,7 @@ mod tests {
             kind: FrameKind::Hello as u8,
             body: bytes.freeze(),
         };
-        let refused = Hello::check(frame, &OWN, |_| Some(HELLO.from));
+        let refused = Hello::check(frame, &OWN, |_| Standing::Admitted);
         assert_eq!(refused, Err(Refusal::Version));
     }
 }

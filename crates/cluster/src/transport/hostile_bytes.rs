@@ -26,7 +26,7 @@ use crate::payload_cache::PayloadCache;
 use crate::raft::{look_at_message, look_at_start_message, messages, start_messages};
 use crate::transport::frame::{IncomingFrame, OutgoingFrame};
 use crate::transport::frame_reader::{Budget, FrameReadError, FrameReader};
-use crate::transport::hello::{HELLO_FRAME_BYTES_MAX, Hello, Identity, check_answer};
+use crate::transport::hello::{HELLO_FRAME_BYTES_MAX, Hello, Identity, Standing, check_answer};
 use crate::transport::incoming::{CHUNK_BYTES as PEER_CHUNK_BYTES, received};
 use crate::transport::lane::Lane;
 
@@ -46,6 +46,7 @@ const OWN: Identity = Identity {
     cluster: 7,
     node: NodeId::new(2, 5),
     workers: WORKERS,
+    founders: 6,
 };
 const PEER: NodeId = NodeId::new(1, 3);
 
@@ -255,14 +256,19 @@ fn look_at_hello(frame: IncomingFrame) -> Result<(), String> {
         return Ok(());
     }
     let body = frame.body.clone();
-    let known = |number| (number == PEER.number()).then_some(PEER);
-    let (from, lane) = Hello::check(frame, &OWN, known).map_err(|refusal| refusal.to_string())?;
+    let standing = |node| match node {
+        PEER => Standing::Admitted,
+        _ => Standing::Unknown,
+    };
+    let (from, lane) =
+        Hello::check(frame, &OWN, standing).map_err(|refusal| refusal.to_string())?;
     let hello = Hello {
         cluster: OWN.cluster,
         from,
         to: OWN.node,
         lane,
         workers: WORKERS,
+        founders: OWN.founders,
     };
     assert_eq!(*hello.to_frame().body(), body);
     Ok(())
@@ -379,6 +385,7 @@ pub fn peer_frames() -> Vec<(&'static str, u8, Vec<u8>)> {
         to: OWN.node,
         lane: Lane::Payloads(2),
         workers: WORKERS,
+        founders: OWN.founders,
     };
     let of = |messages: &[PeerMessage]| frames(messages.iter().cloned().map(OutgoingFrame::of));
     vec![

@@ -118,8 +118,8 @@ async fn say_hello(
         _ => Refusal::NoHello,
     });
     let checked = frame.and_then(|frame| {
-        let member = |number| shared.member(number);
-        Hello::check(IncomingFrame::of(frame), &shared.identity, member)
+        let standing = |node| shared.standing(node);
+        Hello::check(IncomingFrame::of(frame), &shared.identity, standing)
     });
     let checked = checked.and_then(|(node, lane)| {
         if shown.is_node(node.number()) {
@@ -283,7 +283,7 @@ async fn receive(
         };
     }
     let message = decoded(frame, lane)?;
-    let handling = peer.settings.handling;
+    let handling = peer.site.handling;
     if matches!(lane, Lane::Payloads(_)) && !handling.is_zero() {
         sleep(handling).await;
     }

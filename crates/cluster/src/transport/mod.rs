@@ -18,6 +18,7 @@
 //! |---|---|
 //! | `settings.rs`, `error.rs` | settings and errors |
 //! | `shared.rs` | state shared by all threads: [`Network`] |
+//! | `site.rs` | where the nodes of a number are reached |
 //! | `lane.rs`, `lane_queue.rs` | lanes, and their queues |
 //! | `outgoing.rs`, `backoff.rs`, `write_batch.rs` | a lane's task |
 //! | `incoming.rs`, `hello.rs` | connections of other nodes |
@@ -60,6 +61,7 @@ mod outgoing;
 mod precise_timer;
 mod settings;
 mod shared;
+mod site;
 mod stream;
 #[cfg(test)]
 mod tests;

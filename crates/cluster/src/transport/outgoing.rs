@@ -37,6 +37,8 @@ const ANSWER_CHUNK_BYTES: usize = 64;
 enum LaneError {
     #[error("cannot connect: {0}")]
     Connect(io::Error),
+    #[error("its address is not known")]
+    NoAddress,
     #[error("the other node does not answer")]
     Silent,
     #[error(transparent)]
@@ -83,12 +85,13 @@ async fn keep_up(context: &Context, peer: &Peer, lane: Lane) {
     let timing = context.shared.settings.timing;
     let mut backoff = Backoff::new(timing.reconnect_first, timing.reconnect_longest);
     let mut reported = String::new();
+    let mut attempt = 0;
     loop {
         if peer.is_cut() {
             sleep(CUT_INTERVAL).await;
             continue;
         }
-        let error = match connect(context, peer, lane).await {
+        let error = match connect(context, peer, lane, attempt).await {
             Ok(connection) => {
                 backoff.reset();
                 reported.clear();
@@ -96,6 +99,10 @@ async fn keep_up(context: &Context, peer: &Peer, lane: Lane) {
             }
             Err(error) => error,
         };
+        attempt += 1;
+        if matches!(error, LaneError::Refused(Refusal::Gone)) {
+            context.inbox.gone(peer.node);
+        }
         // A reason is logged once, not for every attempt.
         let reason = error.to_string();
         if reported != reason {
@@ -115,7 +122,12 @@ async fn keep_up(context: &Context, peer: &Peer, lane: Lane) {
 /// A welcome connection: the reader of answers, and the writer.
 type Connection = (FrameReader<Incoming>, Outgoing);
 
-async fn connect(context: &Context, peer: &Peer, lane: Lane) -> Result<Connection, LaneError> {
+async fn connect(
+    context: &Context,
+    peer: &Peer,
+    lane: Lane,
+    attempt: usize,
+) -> Result<Connection, LaneError> {
     let own = &context.shared.identity;
     let hello = Hello {
         cluster: own.cluster,
@@ -123,9 +135,11 @@ async fn connect(context: &Context, peer: &Peer, lane: Lane) -> Result<Connectio
         to: peer.node,
         lane,
         workers: own.workers,
+        founders: own.founders,
     };
     let connected = async {
-        let connected = TcpStream::connect(&peer.settings.address).await;
+        let address = peer.site.peer_address(attempt);
+        let connected = TcpStream::connect(address.ok_or(LaneError::NoAddress)?).await;
         let stream = connected.map_err(LaneError::Connect)?;
         stream.set_nodelay(true).map_err(LaneError::Connect)?;
         let security = &context.shared.security;

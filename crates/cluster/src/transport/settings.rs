@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use namiki_client::protocol::REQUEST_BYTES_MAX;
+use namiki_client::protocol::{NodeAddresses, REQUEST_BYTES_MAX};
 
 use crate::network::NodeId;
 
@@ -11,10 +11,8 @@ use crate::network::NodeId;
 pub struct PeerSettings {
     /// Its number. All incarnations have the same addresses.
     pub node: u64,
-    /// Its address for nodes: a host name or IP address, and a port.
-    pub address: String,
-    /// Its address for clients, to which clients are redirected if that node leads.
-    pub client_address: String,
+    /// Its addresses in the configuration. Those in the log come first.
+    pub addresses: NodeAddresses,
     /// Delay of all messages to it, for tests. Zero: no delay.
     pub delay: Duration,
     /// Delay of each payload from it in the receiver, one after the other, for tests. Zero: no
@@ -29,9 +27,11 @@ pub struct TransportSettings {
     pub cluster: u128,
     /// This node.
     pub node: NodeId,
+    /// A hash of the members with which the cluster began: nodes that were made for others are refused.
+    pub founders: u64,
     /// Number of workers of every node.
     pub workers: u16,
-    /// All other nodes.
+    /// The other nodes of the configuration. The log may have more.
     pub peers: Vec<PeerSettings>,
     /// The longest group of commands that is accepted.
     pub group_commands_max: u32,

@@ -9,15 +9,17 @@ use namiki_client::protocol::Response;
 use parking_lot::RwLock;
 use tokio::sync::{Notify, watch};
 
+use crate::membership::Membership;
 use crate::network::{ConnectionId, Inbox, Network, NodeId, PeerMessage};
 use crate::transport::clients::ClientRegistry;
 use crate::transport::connection_security::NodeSecurity;
 use crate::transport::frame::OutgoingFrame;
-use crate::transport::hello::Identity;
+use crate::transport::hello::{Identity, Standing};
 use crate::transport::lane::Lane;
 use crate::transport::lane_queue::LaneQueue;
 use crate::transport::log_limiter::LogLimiter;
-use crate::transport::settings::{PeerSettings, TransportSettings};
+use crate::transport::settings::TransportSettings;
+use crate::transport::site::Site;
 use crate::transport::wakeups::Wakeups;
 
 /// The transport, as all threads see it.
@@ -25,8 +27,6 @@ pub(super) struct Shared {
     pub(super) identity: Identity,
     pub(super) settings: TransportSettings,
     pub(super) security: NodeSecurity,
-    /// One for each number except the own one.
-    sites: Vec<Site>,
     peers: RwLock<Peers>,
     /// Notifies the network thread of peers without tasks.
     pub(super) peers_added: Notify,
@@ -42,18 +42,16 @@ pub(super) struct Shared {
     pub(super) misdirected: AtomicU64,
 }
 
-/// The addresses of a node's number, for all incarnations.
-struct Site {
-    settings: PeerSettings,
-    /// The link is cut: nothing is sent there, and messages from there are dropped.
-    cut: Arc<AtomicBool>,
-}
-
 /// The other nodes: the members, and for each number at most one later incarnation, which has
 /// dialled.
 #[derive(Default)]
 struct Peers {
+    /// The newest members that are known.
+    membership: Membership,
+    /// The nodes that are dialled.
     members: Vec<NodeId>,
+    /// One for each number except the own one.
+    sites: Vec<Arc<Site>>,
     all: Vec<Arc<Peer>>,
     /// The peers that have no tasks yet.
     added: Vec<Arc<Peer>>,
@@ -62,8 +60,7 @@ struct Peers {
 /// Another node.
 pub(super) struct Peer {
     pub(super) node: NodeId,
-    pub(super) settings: PeerSettings,
-    cut: Arc<AtomicBool>,
+    pub(super) site: Arc<Site>,
     /// Set when it is no longer a member.
     closed: watch::Sender<bool>,
     control: Arc<LaneQueue>,
@@ -126,12 +123,11 @@ impl Drop for StopOnPanic {
 }
 
 impl Peer {
-    fn new(node: NodeId, site: &Site, workers: u16, lane_bytes_max: usize) -> Self {
-        let queue = || Arc::new(LaneQueue::new(lane_bytes_max, site.settings.delay));
+    fn new(node: NodeId, site: &Arc<Site>, workers: u16, lane_bytes_max: usize) -> Self {
+        let queue = || Arc::new(LaneQueue::new(lane_bytes_max, site.delay));
         Self {
             node,
-            settings: site.settings.clone(),
-            cut: Arc::clone(&site.cut),
+            site: Arc::clone(site),
             closed: watch::Sender::new(false),
             control: queue(),
             catch_up: queue(),
@@ -146,7 +142,7 @@ impl Peer {
     }
 
     pub(super) fn is_cut(&self) -> bool {
-        self.cut.load(Ordering::Relaxed)
+        self.site.is_cut()
     }
 
     pub(super) fn lane(&self, lane: Lane) -> Option<&Arc<LaneQueue>> {
@@ -170,28 +166,59 @@ impl Peers {
         };
         self.all.retain(|peer| !closed(peer));
     }
+
+    /// The nodes to be dialled. A node that is no member is new, or behind: the nodes of its configuration may be members.
+    fn expected(&self, own: NodeId) -> Vec<NodeId> {
+        let others = self.membership.nodes();
+        let mut expected: Vec<NodeId> = others.filter(|it| it.number() != own.number()).collect();
+        if !self.membership.has(own) {
+            let configured = self.sites.iter().filter(|it| it.is_configured());
+            let first = configured.map(|site| NodeId::first(site.number));
+            let unknown: Vec<NodeId> = first
+                .filter(|it| expected.iter().all(|other| other.number() != it.number()))
+                .filter(|it| !self.membership.has_gone(*it))
+                .collect();
+            expected.extend(unknown);
+        }
+        expected
+    }
+
+    /// The site of a number.
+    fn site(&mut self, number: u64) -> Arc<Site> {
+        let known = self.sites.iter().find(|site| site.number == number);
+        if let Some(site) = known {
+            return Arc::clone(site);
+        }
+        let site = Arc::new(Site::unknown(number));
+        self.sites.push(Arc::clone(&site));
+        site
+    }
 }
 
 impl Shared {
-    /// The shared state of a new transport. The members are those of a new cluster.
+    /// The shared state of a new transport. The nodes of the configuration are dialled.
     pub(super) fn new(
         settings: TransportSettings,
         security: NodeSecurity,
         logger: slog::Logger,
     ) -> Self {
-        let sites = settings.peers.iter().map(|peer| Site {
-            settings: peer.clone(),
-            cut: Arc::default(),
-        });
+        let sites = settings
+            .peers
+            .iter()
+            .map(|peer| Arc::new(Site::configured(peer)));
+        let peers = Peers {
+            sites: sites.collect(),
+            ..Peers::default()
+        };
         let shared = Self {
             identity: Identity {
                 cluster: settings.cluster,
                 node: settings.node,
                 workers: settings.workers,
+                founders: settings.founders,
             },
             security,
-            sites: sites.collect(),
-            peers: RwLock::default(),
+            peers: RwLock::new(peers),
             peers_added: Notify::new(),
             clients: ClientRegistry::new(settings.limits.client_responses_bytes_max),
             wakeups: Wakeups::default(),
@@ -202,9 +229,7 @@ impl Shared {
             misdirected: 0.into(),
             settings,
         };
-        let numbers = shared.settings.peers.iter().map(|peer| peer.node);
-        let members: Vec<NodeId> = numbers.map(NodeId::first).collect();
-        shared.set_members(&members);
+        shared.set_members(&Membership::default());
         shared
     }
 
@@ -213,14 +238,16 @@ impl Shared {
         peers.all.iter().find(|peer| peer.node == node).cloned()
     }
 
-    /// The member of a number, as far as it is known.
-    pub(super) fn member(&self, number: u64) -> Option<NodeId> {
-        if number == self.identity.node.number() {
-            return Some(self.identity.node);
-        }
+    /// What is known of a node that dials.
+    pub(super) fn standing(&self, node: NodeId) -> Standing {
         let peers = self.peers.read();
         let mut members = peers.members.iter();
-        members.find(|it| it.number() == number).copied()
+        let member = members.find(|it| it.number() == node.number());
+        match member {
+            _ if peers.membership.has_gone(node) => Standing::Gone,
+            Some(_) => Standing::Admitted,
+            None => Standing::Unknown,
+        }
     }
 
     /// Takes the peers that have no tasks yet.
@@ -237,37 +264,35 @@ impl Shared {
         }
         let mut peers = self.peers.write();
         let mut members = peers.members.iter().copied();
-        let member = members.find(|it| it.number() == node.number());
-        if member.is_some_and(|it| it.incarnation() > node.incarnation()) {
+        let member = members.find(|it| it.number() == node.number())?;
+        if member.incarnation() > node.incarnation() {
             return None;
         }
-        peers.close(|it| it.number() == node.number() && Some(it) != member);
-        self.add(&mut peers, node)
+        peers.close(|it| it.number() == node.number() && it != member);
+        Some(self.add(&mut peers, node))
     }
 
-    fn add(&self, peers: &mut Peers, node: NodeId) -> Option<Arc<Peer>> {
+    fn add(&self, peers: &mut Peers, node: NodeId) -> Arc<Peer> {
         let known = peers.all.iter().find(|peer| peer.node == node);
         if let Some(known) = known {
-            return Some(Arc::clone(known));
+            return Arc::clone(known);
         }
-        let mut sites = self.sites.iter();
-        let site = sites.find(|site| site.settings.node == node.number())?;
+        let site = peers.site(node.number());
         let bytes_max = self.settings.limits.lane_bytes_max;
-        let peer = Arc::new(Peer::new(node, site, self.settings.workers, bytes_max));
+        let peer = Arc::new(Peer::new(node, &site, self.settings.workers, bytes_max));
         peers.all.push(Arc::clone(&peer));
         peers.added.push(Arc::clone(&peer));
         self.peers_added.notify_one();
-        Some(peer)
+        peer
     }
 
     /// Cuts the links to these nodes, and heals all others.
     pub(super) fn cut(&self, nodes: &[u64]) {
-        for site in &self.sites {
-            let node = site.settings.node;
-            let cut = nodes.contains(&node);
-            if site.cut.swap(cut, Ordering::Relaxed) != cut {
+        for site in &self.peers.read().sites {
+            let cut = nodes.contains(&site.number);
+            if site.set_cut(cut) {
                 let what = if cut { "cut" } else { "healed" };
-                slog::warn!(self.logger, "a link is {} on request", what; "node" => node);
+                slog::warn!(self.logger, "a link is {} on request", what; "node" => site.number);
             }
         }
     }
@@ -316,20 +341,22 @@ impl Network for Shared {
         queue.push(OutgoingFrame::of(message), &self.wakeups);
     }
 
-    fn set_members(&self, members: &[NodeId]) {
-        let others = members.iter().copied();
-        let others = others.filter(|it| it.number() != self.identity.node.number());
-        let others: Vec<NodeId> = others.collect();
+    fn set_members(&self, members: &Membership) {
         let mut peers = self.peers.write();
+        peers.membership = members.clone();
+        let expected = peers.expected(self.identity.node);
         peers.close(|node| {
-            let mut members = others.iter();
-            let member = members.find(|it| it.number() == node.number());
+            let mut expected = expected.iter();
+            let member = expected.find(|it| it.number() == node.number());
             member.is_none_or(|it| it.incarnation() > node.incarnation())
         });
-        for node in &others {
+        for node in &expected {
+            let member = members.of_number(node.number());
+            let addresses = member.and_then(|it| it.addresses.as_ref());
+            peers.site(node.number()).set_addresses_in_log(addresses);
             self.add(&mut peers, *node);
         }
-        peers.members = others;
+        peers.members = expected;
     }
 
     fn reply(&self, to: ConnectionId, mut response: Response) {
@@ -339,9 +366,11 @@ impl Network for Shared {
             ..
         } = &mut response
             && address.is_empty()
-            && let Some(site) = self.sites.iter().find(|it| it.settings.node == *node)
+            && let peers = self.peers.read()
+            && let Some(site) = peers.sites.iter().find(|it| it.number == *node)
+            && let Some(known) = site.client_address()
         {
-            address.clone_from(&site.settings.client_address);
+            *address = known;
         }
         if let Some(client) = self.clients.find(to) {
             client.push(response, &self.client_wakeups);

@@ -162,7 +162,7 @@ pub(crate) fn on_clients(random: &mut Random) -> Attack {
             let mut bytes = client_hello();
             for _ in 0..random.below(20) {
                 let harmed = mutated(&request(random), random);
-                if !replaces_a_node(&harmed) {
+                if !changes_members(&harmed) {
                     bytes.extend(harmed);
                 }
             }
@@ -171,10 +171,10 @@ pub(crate) fn on_clients(random: &mut Random) -> Attack {
     }
 }
 
-/// A valid request to replace a member is not an attack.
-fn replaces_a_node(frame: &[u8]) -> bool {
+/// A valid request to change the members is not an attack.
+fn changes_members(frame: &[u8]) -> bool {
     let message = frame.get(4..).map(decode::<Request>);
-    matches!(message, Some(Ok(Request::ReplaceNode { .. })))
+    matches!(message, Some(Ok(Request::ChangeMembers(_))))
 }
 
 /// An attack on this node's port for nodes.
@@ -222,6 +222,10 @@ pub(crate) fn of_node(from: u64, to: u64, random: &mut Random) -> Attack {
                 },
                 NodeHello {
                     workers: 60,
+                    ..hello
+                },
+                NodeHello {
+                    founders: 60,
                     ..hello
                 },
             ];

@@ -4,13 +4,14 @@
 use namiki_client::protocol::{
     Command, Condition, Freshness, MAGIC, PROTOCOL_VERSION, Request, SessionId, Write, encoded,
 };
+use namiki_platform::hash::hash_of;
 use namiki_platform::seeded_random::Random;
 
-use crate::cluster::{CLUSTER, WORKERS};
+use crate::cluster::{CLUSTER, NODES, WORKERS};
 
 /// Magic number of a node's hello.
 const NODE_MAGIC: u32 = 0x4e4d_4b50;
-const NODE_VERSION: u16 = 2;
+const NODE_VERSION: u16 = 3;
 
 /// Kinds of frames between nodes.
 const HELLO: u8 = 1;
@@ -39,6 +40,13 @@ pub(crate) struct NodeHello {
     pub(crate) to: u64,
     pub(crate) lane: (u8, u16),
     pub(crate) workers: u16,
+    pub(crate) founders: u64,
+}
+
+/// The hash of the members with which the cluster has begun.
+fn founders() -> u64 {
+    let numbers: Vec<u8> = (1..=NODES).flat_map(u64::to_le_bytes).collect();
+    hash_of(3, &numbers)
 }
 
 /// A node in its wire format.
@@ -57,6 +65,7 @@ impl NodeHello {
             to: node(to, 1),
             lane: LANES[0],
             workers: WORKERS,
+            founders: founders(),
         }
     }
 
@@ -69,6 +78,7 @@ impl NodeHello {
         body.push(self.lane.0);
         body.extend(self.lane.1.to_le_bytes());
         body.extend(self.workers.to_le_bytes());
+        body.extend(self.founders.to_le_bytes());
         node_frame(HELLO, &body)
     }
 }

@@ -15,7 +15,7 @@ fn a_new_node_has_its_identity_and_nothing_else() {
     let (_, found) = open(&sim);
     assert_eq!(found.identity, IDENTITY);
     assert_eq!(
-        found.membership,
+        found.founders,
         [NodeId::first(1), NodeId::first(2), NodeId::first(3)]
     );
     assert_eq!((found.term, found.vote, found.commit), (0, 0, 0));

@@ -15,6 +15,7 @@ pub(super) const HELLO: Hello = Hello {
     to: NodeId::first(1),
     lane: Lane::Control,
     workers: WORKERS,
+    founders: 0,
 };
 
 pub(super) fn bytes_of(frame: &OutgoingFrame) -> Vec<u8> {

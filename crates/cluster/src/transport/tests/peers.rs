@@ -7,11 +7,13 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use namiki_client::protocol::{MAGIC, PROTOCOL_VERSION, Request, encoded};
+use namiki_client::protocol::{MAGIC, PROTOCOL_VERSION, Request, Response, encoded};
 
+use super::hostile::HELLO;
 use super::rig::*;
+use crate::membership::{Membership, MembershipChange};
 use crate::network::{ClientName, ConnectionId, Inbox, NodeId, PeerMessage};
-use crate::transport::hello::Identity;
+use crate::transport::hello::{Hello, Identity, Refusal};
 use crate::transport::{Listeners, TransportError};
 
 #[test]
@@ -110,10 +112,11 @@ fn a_silent_node_is_disconnected() {
             cluster: CLUSTER,
             node: NodeId::first(2),
             workers: WORKERS,
+            founders: 0,
         };
         for _ in 0..2 + WORKERS {
             let (mut stream, _) = silent.accept().unwrap();
-            let mut hello = [0; 48];
+            let mut hello = [0; 56];
             stream.read_exact(&mut hello).unwrap();
             let answer = identity.answer(None);
             stream.write_all(answer.head()).unwrap();
@@ -164,6 +167,10 @@ fn replaced(two: Node, one: &Node) -> Node {
     Node::start(listeners, settings)
 }
 
+fn members(nodes: &[NodeId]) -> Membership {
+    Membership::new(nodes)
+}
+
 fn talk(one: &Node, two: &Node) {
     let hello = raft("hello");
     assert_eq!(one.send_until_received(two, &hello), hello);
@@ -171,14 +178,14 @@ fn talk(one: &Node, two: &Node) {
 }
 
 #[test]
-fn a_member_that_was_replaced_is_superseded() {
+fn a_member_that_was_replaced_is_told() {
     let (one, two) = two_nodes(|_| {});
     let later = NodeId::new(2, 2);
     one.wait_for(&Event::Connected(NodeId::first(2)));
-    one.network.set_members(&[NodeId::first(1), later]);
+    one.network
+        .set_members(&members(&[NodeId::first(1), later]));
     one.wait_for(&Event::Disconnected(NodeId::first(2)));
-    // Both refuse each other: node 2 does not know that it was replaced.
-    two.wait_for(&Event::Disconnected(NodeId::first(1)));
+    two.wait_for(&Event::Removed(NodeId::first(1)));
     one.network.send(NodeId::first(2), raft("superseded"));
     assert_eq!(one.running.misdirected(), 1);
     let two = replaced(two, &one);
@@ -194,8 +201,101 @@ fn a_node_that_is_behind_answers_later_incarnations() {
     one.wait_for(&Event::Connected(NodeId::new(2, 2)));
     talk(&one, &two);
     one.network
-        .set_members(&[NodeId::first(1), NodeId::new(2, 2)]);
+        .set_members(&members(&[NodeId::first(1), NodeId::new(2, 2)]));
     talk(&one, &two);
+}
+
+#[test]
+fn a_member_that_was_removed_is_told() {
+    let (one, two) = two_nodes(|_| {});
+    one.wait_for(&Event::Connected(NodeId::first(2)));
+    let mut left = members(&[NodeId::first(1), NodeId::first(2)]);
+    let node = NodeId::first(2);
+    left.apply(&MembershipChange::Remove { node });
+    one.network.set_members(&left);
+    one.wait_for(&Event::Disconnected(node));
+    two.wait_for(&Event::Removed(NodeId::first(1)));
+}
+
+/// Neither has the other in its configuration.
+#[test]
+fn a_member_of_the_log_is_dialled_at_its_address_there() {
+    let (one, three) = (listeners(), listeners());
+    let address = |it: &Listeners| it.peers.local_addr().unwrap().to_string();
+    let addresses = |it: &Listeners, node| peer(node, &address(it)).addresses;
+    let moved = vec![
+        (NodeId::first(1), addresses(&one, 1)),
+        (NodeId::first(3), addresses(&three, 3)),
+    ];
+    let mut both = members(&[NodeId::first(1), NodeId::first(3)]);
+    both.apply(&MembershipChange::Move { moved });
+    let one = Node::start(one, settings(1, Vec::new()));
+    let three = Node::start(three, settings(3, Vec::new()));
+    one.network.set_members(&both);
+    three.network.set_members(&both);
+    talk(&one, &three);
+    // Clients find it, too.
+    let mut client = dial(&one.client_address);
+    let hello = Request::Hello {
+        magic: MAGIC,
+        version: PROTOCOL_VERSION,
+        cluster: 0,
+    };
+    client.write_all(&encoded(&hello).unwrap()).unwrap();
+    client
+        .write_all(&encoded(&Request::Status).unwrap())
+        .unwrap();
+    let connection = loop {
+        if let Event::Request(connection, _) = one.events.recv_timeout(WATCHDOG).unwrap() {
+            break connection;
+        }
+    };
+    let leader = |address: &str| Response::NotLeader {
+        request: 0,
+        leader: Some((3, address.to_owned())),
+    };
+    one.network.reply(connection, leader(""));
+    let mut expected = encoded(&Response::Welcome {
+        version: PROTOCOL_VERSION,
+        cluster: CLUSTER,
+        node: 1,
+        group_commands_max: 100,
+    })
+    .unwrap();
+    expected.extend(encoded(&leader("client-of-3")).unwrap());
+    let mut answers = vec![0; expected.len()];
+    client.read_exact(&mut answers).unwrap();
+    assert_eq!(answers, expected);
+}
+
+#[test]
+fn a_directory_for_other_founders_is_refused() {
+    let (first, second) = (listeners(), listeners());
+    let address = |it: &Listeners| it.peers.local_addr().unwrap().to_string();
+    let of_one = settings(1, vec![peer(2, &address(&second))]);
+    let mut of_two = settings(2, vec![peer(1, &address(&first))]);
+    of_two.founders = 1;
+    let (one, two) = (Node::start(first, of_one), Node::start(second, of_two));
+    let hello = Hello {
+        to: NodeId::first(2),
+        ..HELLO
+    };
+    let mut stream = dial(&two.peer_address);
+    let frame = hello.to_frame();
+    stream.write_all(frame.head()).unwrap();
+    stream.write_all(frame.body()).unwrap();
+    let identity = Identity {
+        cluster: CLUSTER,
+        node: NodeId::first(2),
+        workers: WORKERS,
+        founders: 1,
+    };
+    let expected = identity.answer(Some(Refusal::Founders));
+    let expected = [&expected.head()[..], &expected.body()[..]].concat();
+    let mut answer = vec![0; expected.len()];
+    stream.read_exact(&mut answer).unwrap();
+    assert_eq!(answer, expected);
+    assert_eq!(one.running.lanes_up(NodeId::first(2)), 0);
 }
 
 #[test]
@@ -225,6 +325,7 @@ impl Inbox for Panicking {
     fn connected(&self, _: NodeId) {}
     fn disconnected(&self, _: NodeId) {}
     fn request(&self, _: ConnectionId, _: &ClientName, _: Request) {}
+    fn gone(&self, _: NodeId) {}
     fn client_gone(&self, _: ConnectionId) {}
 }
 

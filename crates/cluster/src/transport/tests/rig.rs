@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use namiki_client::protocol::Request;
+use namiki_client::protocol::{NodeAddresses, Request};
 
 use crate::entry::{PayloadName, PayloadRef};
 use crate::network::{ClientName, ConnectionId, Inbox, Network, NodeId, PeerMessage};
@@ -27,6 +27,7 @@ pub(super) enum Event {
     Disconnected(NodeId),
     Request(ConnectionId, Request),
     Gone(ConnectionId),
+    Removed(NodeId),
 }
 
 pub(super) struct Recorder(pub(super) Sender<Event>);
@@ -49,6 +50,10 @@ impl Inbox for Recorder {
 
     fn disconnected(&self, node: NodeId) {
         self.record(Event::Disconnected(node));
+    }
+
+    fn gone(&self, according_to: NodeId) {
+        self.record(Event::Removed(according_to));
     }
 
     fn request(&self, from: ConnectionId, _: &ClientName, request: Request) {
@@ -74,6 +79,7 @@ pub(super) fn settings(node: u64, peers: Vec<PeerSettings>) -> TransportSettings
     TransportSettings {
         cluster: CLUSTER,
         node: NodeId::first(node),
+        founders: 0,
         workers: WORKERS,
         peers,
         group_commands_max: 100,
@@ -107,8 +113,10 @@ pub(super) fn impatient(settings: &mut TransportSettings) {
 pub(super) fn peer(node: u64, address: &str) -> PeerSettings {
     PeerSettings {
         node,
-        address: address.to_owned(),
-        client_address: format!("client-of-{node}"),
+        addresses: NodeAddresses {
+            peer: address.to_owned(),
+            client: format!("client-of-{node}"),
+        },
         delay: Duration::ZERO,
         handling: Duration::ZERO,
     }
