@@ -630,6 +630,11 @@ impl World {
                     self.after(10 * MS, Event::Restart(node));
                     Ok(())
                 }
+                NodeFailure::Gone { .. } if self.checks.latest_members().has_gone(id) => {
+                    self.nodes[node].crash(&mut self.random);
+                    self.nodes[node].is_wiped = true;
+                    Ok(())
+                }
                 // The node is down until there is room.
                 NodeFailure::Storage { .. } if self.nodes[node].is_full => {
                     self.report.full_disks += 1;
