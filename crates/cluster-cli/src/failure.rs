@@ -52,6 +52,9 @@ pub(crate) enum Failure {
     /// A node stopped by itself.
     #[error("the node has stopped: {0}; start it again when that is repaired")]
     NodeStopped(String),
+    /// A node is no member any more.
+    #[error("{0}")]
+    NodeGone(String),
     /// A certificate cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsError),
@@ -105,6 +108,20 @@ pub(crate) enum Failure {
         node: u64,
         /// Its process.
         pid: u32,
+    },
+    /// A node that is to join is a member.
+    #[error(
+        "node {node} is a member already: choose another number, or replace the node if it has lost its directory (--replacement)"
+    )]
+    IsMember {
+        /// The node.
+        node: u64,
+    },
+    /// A configuration does not have the node.
+    #[error("the configuration has no [[member]] with the id {node}: its addresses are needed")]
+    NotListed {
+        /// The node.
+        node: u64,
     },
     /// A member runs under its old identity, and may have lost data that it has acknowledged.
     #[error(

@@ -203,6 +203,13 @@ impl Server {
         })
     }
 
+    /// Whether the node has stopped because it is no member of the cluster any more.
+    #[must_use]
+    pub fn is_gone(&self) -> bool {
+        let failure = self.node.as_ref().and_then(Node::failure);
+        failure.is_some_and(|it| matches!(*it, NodeFailure::Gone { .. }))
+    }
+
     /// Starts the node again, with the same configuration.
     ///
     /// # Errors

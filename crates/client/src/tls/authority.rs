@@ -39,6 +39,14 @@ pub enum IssueError {
         /// The system's error.
         source: io::Error,
     },
+    /// The authority's key cannot be read.
+    #[error("cannot read {}, the key of the authority", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The system's error.
+        source: io::Error,
+    },
     /// The certificate itself.
     #[error("cannot make a certificate")]
     Certificate(#[from] rcgen::Error),
@@ -74,7 +82,29 @@ impl Authority {
     /// # Errors
     /// [`IssueError::Certificate`].
     pub fn with_times(cluster: u128, from: SystemTime, to: SystemTime) -> Result<Self, IssueError> {
-        let key = KeyPair::generate()?;
+        Self::of_key(KeyPair::generate()?, cluster, (from, to))
+    }
+
+    /// Reads the key of the authority that was [written](Self::write) to a folder, to issue more certificates, which are valid from now
+    /// on for `valid`.
+    ///
+    /// # Errors
+    /// [`IssueError::Read`], [`IssueError::Certificate`].
+    pub fn read(folder: &Path, cluster: u128, valid: Duration) -> Result<Self, IssueError> {
+        let path = folder.join("ca.key");
+        let key = std::fs::read_to_string(&path);
+        let key = key.map_err(|source| IssueError::Read { path, source })?;
+        let now = SystemTime::now();
+        let times = (now - CLOCK_SKEW, now + valid);
+        Self::of_key(KeyPair::from_pem(&key)?, cluster, times)
+    }
+
+    /// The authority with this key: its name depends on the key alone, and its certificates are verified by both.
+    fn of_key(
+        key: KeyPair,
+        cluster: u128,
+        (from, to): (SystemTime, SystemTime),
+    ) -> Result<Self, IssueError> {
         let mut params = params_of("", &[])?;
         // Two authorities of one cluster have different names, so that one is not mistaken for a
         // damaged copy of the other.
@@ -173,25 +203,39 @@ impl Authority {
         for node in nodes {
             all.push((format!("node-{node}"), self.node(node)?));
         }
-        let path = |name: &str, ending| folder.join(format!("{name}.{ending}"));
-        for (name, _) in &all {
-            for path in [path(name, "pem"), path(name, "key")] {
-                if path.symlink_metadata().is_ok() {
-                    return Err(IssueError::Exists(path));
-                }
-            }
-        }
-        let made = std::fs::create_dir_all(folder);
-        made.map_err(|source| IssueError::Write {
-            path: folder.to_owned(),
-            source,
-        })?;
-        for (name, issued) in &all {
-            write_new(&path(name, "key"), &issued.key, 0o600)?;
-            write_new(&path(name, "pem"), &issued.certificate, 0o644)?;
-        }
+        write_all(folder, &all)?;
         Ok(CertificateFiles::in_folder(folder))
     }
+
+    /// Writes the certificate of one more node into the authority's folder.
+    ///
+    /// # Errors
+    /// [`IssueError::Exists`] if one of the files exists: then nothing is written.
+    pub fn write_node(&self, folder: &Path, number: u64) -> Result<(), IssueError> {
+        write_all(folder, &[(format!("node-{number}"), self.node(number)?)])
+    }
+}
+
+/// Writes certificates and keys, none of which exists.
+fn write_all(folder: &Path, all: &[(String, Issued)]) -> Result<(), IssueError> {
+    let path = |name: &str, ending| folder.join(format!("{name}.{ending}"));
+    for (name, _) in all {
+        for path in [path(name, "pem"), path(name, "key")] {
+            if path.symlink_metadata().is_ok() {
+                return Err(IssueError::Exists(path));
+            }
+        }
+    }
+    let made = std::fs::create_dir_all(folder);
+    made.map_err(|source| IssueError::Write {
+        path: folder.to_owned(),
+        source,
+    })?;
+    for (name, issued) in all {
+        write_new(&path(name, "key"), &issued.key, 0o600)?;
+        write_new(&path(name, "pem"), &issued.certificate, 0o644)?;
+    }
+    Ok(())
 }
 
 fn params_of(name: &str, alternative: &[String]) -> Result<CertificateParams, rcgen::Error> {

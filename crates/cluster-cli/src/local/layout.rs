@@ -16,14 +16,14 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use namiki_client::tls::{Authority, CertificateFiles};
+use namiki_client::tls::{Authority, CertificateFiles, IssueError};
 use namiki_client::{ClientOptions, Security, TlsOptions};
 use namiki_cluster::NodeId;
 use namiki_cluster::config::{Member, NodeConfig, new_cluster_number};
 use namiki_cluster::transport::City;
 
 use crate::failure::{Failure, device};
-use crate::node::{init, read_config};
+use crate::node::{NewDirectory, init, read_config};
 use crate::status::{Links, Nodes, Seen, Site, leader, look};
 
 /// Timeout of the answer of a node that is asked for its state.
@@ -35,6 +35,8 @@ const CERTIFICATES_VALID: Duration = Duration::from_secs(365 * 86_400);
 const CLIENT_PORTS: u16 = 100;
 /// Distance between the ports for nodes and those for scrapers.
 const METRICS_PORTS: u16 = 150;
+/// The first port for nodes.
+pub(super) const DEFAULT_PORT: u16 = 7401;
 /// Step to the next candidate if ports are taken.
 const NEXT_PORTS: u16 = 200;
 
@@ -94,14 +96,13 @@ impl LocalCluster {
     /// The cluster in this directory, if it exists.
     pub(super) fn find(dir: &Path) -> Result<Option<Self>, Failure> {
         let mut nodes = Vec::new();
-        for id in 1.. {
+        for id in numbers_in(dir)? {
             let dir = node_dir(dir, id);
             let path = dir.join("namiki.toml");
-            if !path.exists() {
-                break;
+            if path.exists() {
+                let config = read_config(&path)?;
+                nodes.push(LocalNode { id, dir, config });
             }
-            let config = read_config(&path)?;
-            nodes.push(LocalNode { id, dir, config });
         }
         let security = match nodes.first() {
             Some(node) if node.config.tls.is_some() => {
@@ -133,11 +134,9 @@ impl LocalCluster {
         let members: Vec<Member> = ports
             .clone()
             .enumerate()
-            .map(|(at, port)| Member {
-                id: NodeId::first(at as u64 + 1),
-                peer: format!("127.0.0.1:{port}"),
-                client: format!("127.0.0.1:{}", port + CLIENT_PORTS),
-                city: new.cities.then(|| City::ALL[at % City::ALL.len()]),
+            .map(|(at, port)| {
+                let city = new.cities.then(|| City::ALL[at % City::ALL.len()]);
+                member_at(at as u64 + 1, port, city)
             })
             .collect();
         let cluster = new_cluster_number();
@@ -154,16 +153,58 @@ impl LocalCluster {
             config.metrics_listen =
                 (new.metrics).then(|| format!("127.0.0.1:{}", port + METRICS_PORTS));
             (new.adjust)(&mut config);
-            let text = config.to_text().map_err(|source| Failure::Config {
-                path: dir.join("namiki.toml"),
-                source: Box::new(source),
-            })?;
+            let text = text_of(&config, &dir)?;
             config.directory = dir.join("data");
-            init(&config, 1)?;
+            init(&config, &NewDirectory::of_new_cluster(&config))?;
             // Last, because a node with a configuration counts as made.
             write(&dir.join("namiki.toml"), &text)?;
         }
         Self::open(dir)
+    }
+
+    /// The cluster with the configuration of one more node, which is configured as the first one.
+    pub(super) fn with_node(self, number: u64) -> Result<Self, Failure> {
+        let first = self.nodes.first();
+        let first = first.ok_or_else(|| Failure::NoCluster(self.dir.clone()))?;
+        if !(1..=NodeId::MAX).contains(&number) {
+            return Err(Failure::NoNode(number.to_string()));
+        }
+        let ports = first.config.peer_listen.rsplit_once(':');
+        let first_port = ports.and_then(|(_, port)| port.parse::<u16>().ok());
+        let steps = u16::try_from(number.saturating_sub(first.id)).unwrap_or(0);
+        let ports = free_ports(first_port.unwrap_or(DEFAULT_PORT).saturating_add(steps), 1)?;
+        let at = usize::try_from(number - 1).unwrap_or(0);
+        let city = (first.config.emulate_cities).then(|| City::ALL[at % City::ALL.len()]);
+        let member = member_at(number, ports.start, city);
+        let others = self
+            .nodes
+            .iter()
+            .filter_map(|node| node.config.own_member());
+        let config = NodeConfig {
+            node: member.id,
+            directory: "data".into(),
+            peer_listen: member.peer.clone(),
+            client_listen: member.client.clone(),
+            metrics_listen: (first.config.metrics_listen.as_ref())
+                .map(|_| format!("127.0.0.1:{}", ports.start + METRICS_PORTS)),
+            members: others.cloned().chain([member]).collect(),
+            tls: first.config.tls.as_ref().map(|_| certificate_of(number)),
+            ..first.config.clone()
+        };
+        if config.tls.is_some() {
+            let folder = self.dir.join(CERTIFICATES);
+            let authority = Authority::read(&folder, config.cluster, CERTIFICATES_VALID)?;
+            match authority.write_node(&folder, number) {
+                // The number had another node.
+                Ok(()) | Err(IssueError::Exists(_)) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let dir = node_dir(&self.dir, number);
+        let text = text_of(&config, &dir)?;
+        fs::create_dir_all(&dir).map_err(device("make", &dir))?;
+        write(&dir.join("namiki.toml"), &text)?;
+        Self::open(&self.dir)
     }
 
     /// The nodes, to be asked for their state.
@@ -216,6 +257,52 @@ impl Nodes for LocalCluster {
 /// The files of a node, as its configuration names them.
 fn certificate_of(node: u64) -> TlsOptions {
     CertificateFiles::in_folder(&Path::new("..").join(CERTIFICATES)).node(node)
+}
+
+fn member_at(number: u64, port: u16, city: Option<City>) -> Member {
+    Member {
+        id: NodeId::first(number),
+        peer: format!("127.0.0.1:{port}"),
+        client: format!("127.0.0.1:{}", port + CLIENT_PORTS),
+        city,
+    }
+}
+
+/// The text of the configuration of the node in this folder.
+fn text_of(config: &NodeConfig, dir: &Path) -> Result<String, Failure> {
+    config.to_text().map_err(|source| Failure::Config {
+        path: dir.join("namiki.toml"),
+        source: Box::new(source),
+    })
+}
+
+/// The numbers of the folders of nodes, in ascending order.
+fn numbers_in(dir: &Path) -> Result<Vec<u64>, Failure> {
+    let entries = match fs::read_dir(dir) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(source) => return Err(device("read", dir)(source)),
+    };
+    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let numbers = names.filter_map(|name| name.strip_prefix("node-")?.parse().ok());
+    let mut numbers: Vec<u64> = numbers.collect();
+    numbers.sort_unstable();
+    Ok(numbers)
+}
+
+/// Renames a folder: `data` to `data.lost`, or to `data.lost-2` and so on. Returns its new path.
+pub(super) fn move_aside(folder: &Path, why: &str) -> Result<PathBuf, Failure> {
+    let with = |suffix: &str| {
+        let mut name = folder.as_os_str().to_owned();
+        name.push(suffix);
+        PathBuf::from(name)
+    };
+    let numbered = (2..).map(|number: u32| with(&format!(".{why}-{number}")));
+    let first = with(&format!(".{why}"));
+    let mut names = std::iter::once(first.clone()).chain(numbered);
+    let aside = names.find(|it| !it.exists()).unwrap_or(first);
+    fs::rename(folder, &aside).map_err(device("move aside", folder))?;
+    Ok(aside)
 }
 
 fn node_dir(dir: &Path, id: u64) -> PathBuf {

@@ -9,13 +9,17 @@
 //! | `layout.rs` | its directory |
 //! | `processes.rs` | its processes |
 //! | `cuts.rs` | its links |
+//! | `members.rs` | nodes that join, leave and move |
 //! | `replace.rs` | a node that has lost its directory |
+//! | `promotion.rs` | a new member on its way to its vote |
 //! | `certificates.rs` | certificates for any cluster |
 
 mod certificates;
 mod cuts;
 mod layout;
+mod members;
 mod processes;
+mod promotion;
 mod replace;
 
 use std::fs;
@@ -29,7 +33,7 @@ use rustix::process::Signal;
 
 use self::certificates::CertificatesArguments;
 use self::cuts::link;
-use self::layout::{LocalCluster, LocalNode, NewCluster};
+use self::layout::{DEFAULT_PORT, LocalCluster, LocalNode, NewCluster};
 use crate::backup::{self, BackupArguments};
 use crate::failure::{Failure, device, print, usage};
 use crate::status::{self, Links, ProcessState, StatusArguments};
@@ -52,6 +56,8 @@ A first tour:
   namiki cluster kill leader          another one leads within a second; nothing acknowledged is lost
   namiki cluster restart 1            restarts it; it catches up
   namiki cluster kill 2; rm -r namiki-cluster/node-2/data; namiki cluster replace 2    replaces a lost disk
+  namiki cluster add                  a sixth node joins, and votes when it has the data
+  namiki cluster remove 6             it leaves again
   namiki cluster cut 1-2              cuts the link between these two
   namiki cluster heal                 restores all links
   namiki cluster stop                 ends all processes; start them again with namiki cluster start
@@ -89,6 +95,34 @@ pub(crate) enum LocalCommand {
         /// created with namiki node init --replacement, and its node runs
         #[arg(long, value_name = "FILE")]
         config: Option<PathBuf>,
+    },
+    /// Add a node to a cluster that serves, and wait until it votes
+    Add {
+        /// The node's number, which no member has. On this machine: the next one by default
+        #[arg(value_name = "NODE")]
+        node: Option<u64>,
+        /// For a cluster on several machines: a configuration that lists the node. Its directory was created with namiki node init
+        /// --join, and it runs
+        #[arg(long, value_name = "FILE", requires = "node")]
+        config: Option<PathBuf>,
+    },
+    /// Remove a node from a cluster that serves, for good: its directory cannot return. The node stops
+    Remove {
+        /// The node's number
+        #[arg(value_name = "NODE")]
+        node: u64,
+        /// For a cluster on several machines: the configuration of any node
+        #[arg(long, value_name = "FILE")]
+        config: Option<PathBuf>,
+    },
+    /// Tell a cluster on several machines the addresses of a node that has moved to another one, with its directory
+    Move {
+        /// The node's number
+        #[arg(value_name = "NODE")]
+        node: u64,
+        /// A configuration that lists the node with its new addresses
+        #[arg(long, value_name = "FILE")]
+        config: PathBuf,
     },
     /// Cut the link between two nodes, in both directions
     Cut {
@@ -156,7 +190,7 @@ pub(crate) struct StartArguments {
     #[arg(long)]
     metrics: bool,
     /// The first port to try
-    #[arg(long, default_value_t = 7401)]
+    #[arg(long, default_value_t = DEFAULT_PORT)]
     port: u16,
 }
 
@@ -203,6 +237,17 @@ pub(crate) fn run(command: &LocalCommand, dir: &Path) -> Result<(), Failure> {
             config: Some(config),
         } => replace::remote(*node, config),
         LocalCommand::Replace { node, config: None } => replace::local(&open()?, *node),
+        LocalCommand::Add {
+            node: Some(node),
+            config: Some(config),
+        } => members::add_remote(*node, config),
+        LocalCommand::Add { node, .. } => members::add_local(&dir, *node),
+        LocalCommand::Remove {
+            node,
+            config: Some(config),
+        } => members::remove_remote(*node, config),
+        LocalCommand::Remove { node, config: None } => members::remove_local(&open()?, *node),
+        LocalCommand::Move { node, config } => members::move_remote(*node, config),
         LocalCommand::Cut { link } => cut(&open()?, link),
         LocalCommand::Heal { link } => heal(&open()?, link.as_deref()),
         LocalCommand::Certificates(arguments) => certificates::make(arguments),

@@ -102,6 +102,14 @@ impl LocalNode {
         Ok(true)
     }
 
+    /// Fails if its process has ended.
+    pub(super) fn check_runs(&self) -> Result<(), Failure> {
+        match self.process()? {
+            ProcessState::Down => Err(self.why_ended()),
+            _ => Ok(()),
+        }
+    }
+
     /// The reason for which its process ended by itself.
     pub(super) fn why_ended(&self) -> Failure {
         let tail = || {

@@ -1,6 +1,6 @@
 //! `namiki node`: one node of a cluster, in the foreground until it is stopped.
 
-mod replacement;
+mod members;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use namiki_platform::disk::{Disk, ReadOnlyDisk, open_best};
 use namiki_terminal::{CommandFailure, allow_many_files, interrupt, log_lines};
 use rustix::process::setsid;
 
-pub(crate) use self::replacement::{Members, options_of};
+pub(crate) use self::members::{Members, NewDirectory, options_of, running_node};
 use crate::failure::{Failure, device, print, usage};
 
 /// Interval of checks of the node.
@@ -34,7 +34,7 @@ A cluster is three or five machines, each with one node. Every node has its own 
   node = 1                                       # this node's id
   directory = \"/var/lib/namiki\"
 
-  [[member]]                                     # every node, this one included
+  [[member]]                                     # every node of a new cluster, this one included
   id = 1
   peer = \"10.0.0.1:7400\"                         # for the other nodes
   client = \"10.0.0.1:7500\"                       # for clients
@@ -45,6 +45,10 @@ certificates creates the files for a trial.
 Then, on each machine:
   namiki node init --config node.toml            once: creates the directory
   namiki node --config node.toml                 runs the node; Ctrl-C or SIGTERM ends it in good order
+
+To join a cluster that runs, with a number of its own and some of the members in its configuration:
+  namiki node init --join --config node.toml     once; then run the node, and, on any machine:
+  namiki cluster add 4 --config node.toml        makes it a member, and waits until it votes
 
 To try a cluster on one machine, namiki cluster start writes the configurations itself.";
 
@@ -84,6 +88,10 @@ enum NodeCommand {
         /// cluster replace N --config FILE
         #[arg(long)]
         replacement: bool,
+        /// Join a cluster that runs, as a new member: asks the nodes of the configuration for its members. Then start the node, and
+        /// run namiki cluster add N --config FILE
+        #[arg(long, conflicts_with_all = ["replacement", "first", "backup"])]
+        join: bool,
     },
 }
 
@@ -109,9 +117,12 @@ pub(crate) fn run(arguments: &NodeArguments) -> Result<(), Failure> {
             ref backup,
             replacement,
             first,
+            join,
         }) => {
             if let Some(backup) = backup {
                 init_from_backup(&config, backup)
+            } else if join {
+                init_joining(&config)
             } else if replacement {
                 init_replacement(&config)
             } else {
@@ -145,10 +156,10 @@ fn disk_beside(config: &NodeConfig) -> Result<Arc<dyn Disk>, Failure> {
     disk_of(parent)
 }
 
-/// Creates a node's directory of this incarnation.
-pub(crate) fn init(config: &NodeConfig, incarnation: u64) -> Result<(), Failure> {
+/// Creates a node's directory.
+pub(crate) fn init(config: &NodeConfig, new: &NewDirectory) -> Result<(), Failure> {
     let disk = disk_beside(config)?;
-    create_directory(config, incarnation, disk)
+    create_directory(config, new.incarnation, &new.founders, disk)
         .map_err(|error| Failure::NodeDirectory(Box::new(error)))
 }
 
@@ -178,7 +189,7 @@ fn init_first(config: &NodeConfig, is_sure: bool) -> Result<(), Failure> {
             }
         }
     }
-    init(config, 1)
+    init(config, &NewDirectory::of_new_cluster(config))
 }
 
 /// Creates the directory of a node of a new cluster, with the tables of a backup.
@@ -197,11 +208,24 @@ fn init_from_backup(config: &NodeConfig, backup: &Path) -> Result<(), Failure> {
 /// Creates a node's next directory.
 fn init_replacement(config: &NodeConfig) -> Result<(), Failure> {
     let mut cluster = Members::find(config, config.node.number(), &options_of(config)?)?;
-    let incarnation = cluster.next_incarnation()?;
-    init(config, incarnation)?;
+    let new = cluster.next_directory()?;
+    init(config, &new)?;
+    say_created(config, new.incarnation, "replace")
+}
+
+/// Creates the directory of a node that joins the cluster.
+fn init_joining(config: &NodeConfig) -> Result<(), Failure> {
+    let mut cluster = Members::find(config, config.node.number(), &options_of(config)?)?;
+    let new = cluster.joining_directory()?;
+    init(config, &new)?;
+    say_created(config, new.incarnation, "add")
+}
+
+/// Says what comes after the creation of a directory.
+fn say_created(config: &NodeConfig, incarnation: u64, next: &str) -> Result<(), Failure> {
     let node = config.node.number();
     print(&format!(
-        "{} was created for node {node}, incarnation {incarnation}; start the node, then namiki cluster replace {node} --config FILE\n",
+        "{} was created for node {node}, incarnation {incarnation}; start the node, then namiki cluster {next} {node} --config FILE\n",
         config.directory.display()
     ))
 }
@@ -238,7 +262,11 @@ fn serve(config: &NodeConfig, detach: bool) -> Result<(), Failure> {
             server = restarted.map_err(failed)?;
         }
         if let Some(why) = server.failure() {
-            return Err(Failure::NodeStopped(why));
+            return Err(if server.is_gone() {
+                Failure::NodeGone(why)
+            } else {
+                Failure::NodeStopped(why)
+            });
         }
         if looked.elapsed() >= CERTIFICATE_INTERVAL {
             server.refresh_certificate();

@@ -3,7 +3,7 @@
 use namiki_client::protocol::{MemberStatus, NodeStatus};
 use namiki_terminal::number_format::grouped;
 
-use super::look::{Seen, leader};
+use super::look::{Seen, latest, leader};
 
 /// The last entry that a node knew to be committed.
 fn committed(seen: &[Seen]) -> u64 {
@@ -57,10 +57,7 @@ pub(super) fn problems(before: &[Seen], now: &[Seen]) -> Vec<String> {
 
 /// The members, as the leader or else the node with the most recent log knows them.
 fn members(seen: &[Seen]) -> Vec<MemberStatus> {
-    let statuses = seen.iter().filter_map(Seen::status);
-    let latest = statuses.max_by_key(|status| status.applied_lsn);
-    let known = leader(seen).or(latest);
-    known.map_or_else(Vec::new, |status| status.members.clone())
+    latest(seen).map_or_else(Vec::new, |status| status.members.clone())
 }
 
 fn of_node(
@@ -85,7 +82,7 @@ fn of_node(
             return;
         }
         Some(member) if !member.votes => problems.push(format!(
-            "node {number} does not vote yet: it is a replacement that catches up"
+            "node {number} does not vote yet: it is a new member that catches up"
         )),
         Some(_) => {}
     }
@@ -130,9 +127,12 @@ pub(super) mod tests {
             node,
             incarnation: 1,
             votes: true,
+            addresses: None,
         };
         NodeStatus {
             node,
+            removed: Vec::new(),
+            founders: vec![1, 2, 3],
             incarnation: 1,
             members: (1..=3).map(member).collect(),
             role: if node == 1 {

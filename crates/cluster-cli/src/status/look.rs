@@ -121,6 +121,39 @@ pub(crate) fn look(sites: Vec<Site>, options: &ClientOptions) -> Vec<Seen> {
     seen
 }
 
+/// Requests the state of these nodes, and of members that they know by the log. Nodes that were removed are left out, unless they answer.
+pub(crate) fn look_at_members(sites: Vec<Site>, options: &ClientOptions) -> Vec<Seen> {
+    let mut seen = look(sites, options);
+    let Some(status) = latest(&seen) else {
+        return seen;
+    };
+    let has = |number: u64| seen.iter().any(|it| it.number() == Some(number));
+    let others = status.members.iter().filter(|it| !has(it.node));
+    let others = others.filter_map(|it| {
+        let addresses = it.addresses.as_ref()?;
+        // An address that is asked already leads to another node, or to none.
+        let is_asked = seen
+            .iter()
+            .any(|seen| seen.site.address == addresses.client);
+        (!is_asked).then(|| Site {
+            number: Some(it.node),
+            ..Site::at(&addresses.client)
+        })
+    });
+    let others: Vec<Site> = others.collect();
+    let removed: Vec<u64> = status.removed.iter().map(|(number, _)| *number).collect();
+    let is_removed = |seen: &Seen| seen.number().is_some_and(|it| removed.contains(&it));
+    seen.retain(|seen| seen.answer.is_ok() || !is_removed(seen));
+    seen.extend(look(others, options));
+    seen
+}
+
+/// What the leader says, or else the node with the most recent log.
+pub(crate) fn latest(seen: &[Seen]) -> Option<&NodeStatus> {
+    let statuses = seen.iter().filter_map(Seen::status);
+    leader(seen).or_else(|| statuses.max_by_key(|status| status.applied_lsn))
+}
+
 fn ask(site: &Site, options: &ClientOptions) -> Result<NodeStatus, String> {
     let answer = status(&site.address, options).map_err(|error| error.to_string())?;
     match site.number {

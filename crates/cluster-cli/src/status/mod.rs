@@ -22,6 +22,7 @@ use namiki_client::ClientOptions;
 use namiki_terminal::interrupt;
 
 use self::health::{is_settled, problems};
+use self::look::look_at_members;
 pub(crate) use self::look::{ProcessState, Seen, Site, leader, look};
 use self::table::table;
 use crate::failure::{Failure, print};
@@ -44,11 +45,12 @@ answers and votes, and each has applied what was committed when the command bega
 are below the table.
 
   namiki cluster status                                        the cluster in the folder namiki-cluster
-  namiki cluster status --config node.toml                     the members in any node's configuration
+  namiki cluster status --config node.toml                     the members, found by any node's configuration
   namiki cluster status --endpoints 10.0.0.1:7500,10.0.0.2:7500,10.0.0.3:7500
   namiki cluster status --config node.toml --json              for a program
 
-With certificates, --config is necessary, as it names them. With both, the nodes at the endpoints are asked.";
+Members that were added later are asked, too: the nodes know where they are. With certificates, --config is necessary, as it
+names them. With both, the nodes at the endpoints are asked.";
 
 /// Arguments of `namiki cluster status`.
 #[derive(Args, Debug)]
@@ -109,7 +111,7 @@ impl Remote {
 
 impl Nodes for Remote {
     fn look(&self) -> Result<Vec<Seen>, Failure> {
-        Ok(look(self.sites.clone(), &self.options))
+        Ok(look_at_members(self.sites.clone(), &self.options))
     }
 
     fn cut_links(&self) -> Result<Links, Failure> {

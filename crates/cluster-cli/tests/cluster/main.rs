@@ -3,6 +3,7 @@
 
 mod damage;
 mod images;
+mod members;
 mod operate;
 mod prometheus;
 
@@ -37,7 +38,7 @@ fn refuses(status: i32, arguments: &[&str]) -> String {
     said
 }
 
-/// A cluster of three nodes, which is stopped in any case.
+/// A cluster, of three nodes unless a test says otherwise, which is stopped in any case.
 struct Cluster(TempDir);
 
 impl Cluster {
@@ -46,13 +47,18 @@ impl Cluster {
     }
 
     fn start_with(flags: &[&str]) -> Self {
+        Self::of_nodes(3, flags)
+    }
+
+    fn of_nodes(nodes: u64, flags: &[&str]) -> Self {
         let cluster = Self(tempfile::tempdir().unwrap());
         // Other tests, of this process and of others, start clusters at the same time, and ports are only found, not held.
         static STARTED: AtomicU32 = AtomicU32::new(0);
         let of_process = 12_000 + std::process::id() % 45 * 400;
         let port = of_process + STARTED.fetch_add(1, Ordering::Relaxed) % 2 * 200;
         let port = format!("--port={port}");
-        cluster.works(&[&["start", "--nodes=3", &port], flags].concat());
+        let nodes = format!("--nodes={nodes}");
+        cluster.works(&[&["start", &nodes, &port], flags].concat());
         cluster
     }
 
@@ -105,8 +111,19 @@ impl Cluster {
         self.client_by(Security::Plain)
     }
 
+    /// The numbers of the nodes.
+    fn nodes(&self) -> Vec<u64> {
+        let names = fs::read_dir(self.0.path()).unwrap();
+        let names = names.map(|it| it.unwrap().file_name().into_string().unwrap());
+        let numbers = names.filter_map(|it| it.strip_prefix("node-")?.parse().ok());
+        let mut numbers: Vec<u64> = numbers.collect();
+        numbers.sort_unstable();
+        numbers
+    }
+
     fn client_by(&self, security: Security) -> Client {
-        let addresses = (1..=3).map(|node| self.config(node).client_listen);
+        let nodes = self.nodes().into_iter();
+        let addresses = nodes.map(|node| self.config(node).client_listen);
         let options = ClientOptions {
             security,
             ..plain()
