@@ -111,6 +111,8 @@ pub(crate) enum ImageEvent {
     View(Option<Box<ViewForImage>>),
     /// A client wants an image as of now.
     Backup(ConnectionId),
+    /// The node may have forgotten promises before this start, and does not any more.
+    Remembered,
 }
 
 /// The state of one entry.

@@ -60,6 +60,8 @@ pub enum Fault {
     /// A node that has started votes, and asks for votes, although its log lacks entries that the
     /// others have.
     NoFloorAfterStart,
+    /// A node that may have forgotten promises goes on after a while without the answer of a voter.
+    GoOnAfterDamage,
     /// A node that has started votes in a term in which it may have voted before.
     VoteNotSpent,
 }
@@ -73,11 +75,12 @@ impl Fault {
         Self::OffsetFromSnapshot,
     ];
 
-    /// Those of a start after which the disk went back.
+    /// Those of a start after which the disk went back, or was damaged.
     pub const OF_STARTS: &[Self] = &[
         Self::AskInOneRound,
         Self::NoFloorAfterStart,
         Self::VoteNotSpent,
+        Self::GoOnAfterDamage,
     ];
 
     /// All others.

@@ -123,6 +123,27 @@ impl Checkpointer {
                 self.ask_for_view();
                 Ok(())
             }
+            ImageEvent::Remembered => {
+                self.note_remembered();
+                Ok(())
+            }
+        }
+    }
+
+    /// Later starts of the node need not ask all others.
+    fn note_remembered(&self) {
+        let logger = &self.shared.logger;
+        match self.shared.store.note_remembered() {
+            Ok(()) => {
+                slog::info!(
+                    logger,
+                    "what the log had lost is back: all other voters have answered, and it has what they had"
+                );
+            }
+            Err(error) => {
+                slog::warn!(logger, "what the log had lost is back, and that cannot be noted: the next start asks all other voters again";
+                    "error" => %ErrorSentence(&error));
+            }
         }
     }
 

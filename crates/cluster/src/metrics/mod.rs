@@ -46,6 +46,8 @@ pub(crate) enum Count {
     PayloadsDamaged,
     /// Damaged frames of payloads that were found at the start.
     FramesDamaged,
+    /// Starts (one at most) at which stream 0 of the log was damaged.
+    RaftLogDamaged,
     /// Files of the own image that were found damaged when another node asked for them.
     ImageFilesDamaged,
     /// Starts (one at most) at which the tables of the directory could not be used.
@@ -67,7 +69,7 @@ pub(crate) enum Count {
 }
 
 /// Names of the counters in the order of [`Count`], and their meaning.
-pub(crate) const COUNTS: [(Count, &str, &str); 20] = [
+pub(crate) const COUNTS: [(Count, &str, &str); 21] = [
     (
         Count::Campaigns,
         "campaigns",
@@ -118,6 +120,11 @@ pub(crate) const COUNTS: [(Count, &str, &str); 20] = [
         Count::FramesDamaged,
         "frames_damaged",
         "Damaged frames of payloads in the log, found at the start.",
+    ),
+    (
+        Count::RaftLogDamaged,
+        "raft_log_damaged",
+        "Starts at which stream 0 of the log was damaged, so that the node may have forgotten votes and acknowledgements.",
     ),
     (
         Count::ImageFilesDamaged,

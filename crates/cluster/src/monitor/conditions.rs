@@ -33,6 +33,7 @@ pub(crate) enum Subject {
     Peer(u64),
     FollowerLag(u64),
     Applying,
+    Forgotten,
     MissingPayloads,
     DamagedPayload,
     Disk,
@@ -84,7 +85,8 @@ impl Subject {
             Self::Leader => (8 * election_timeout).max(seconds(2)),
             Self::Peer(_) | Self::Applying => seconds(10).max(8 * election_timeout),
             Self::FollowerLag(_) => seconds(30),
-            Self::MissingPayloads
+            Self::Forgotten
+            | Self::MissingPayloads
             | Self::DamagedPayload
             | Self::Disk
             | Self::LogLimit
@@ -103,6 +105,7 @@ impl Subject {
             | Self::Peer(_)
             | Self::FollowerLag(_)
             | Self::Applying
+            | Self::Forgotten
             | Self::MissingPayloads => 600,
             // These last for days.
             Self::Disk | Self::LogLimit | Self::Certificate => 3600,
@@ -124,6 +127,9 @@ impl Subject {
             Self::Peer(node) => format!("node {node} is reached again"),
             Self::FollowerLag(node) => format!("node {node} has caught up"),
             Self::Applying => "the committed entries are applied again".to_owned(),
+            Self::Forgotten => {
+                "what the log had lost is back: the node participates again".to_owned()
+            }
             Self::MissingPayloads => {
                 "the missing payloads were restored: the node participates again".to_owned()
             }
@@ -160,6 +166,7 @@ pub(crate) fn conditions(
             ),
         );
     }
+    forgotten(node, &mut found);
     payloads(node, happened, &mut found);
     room(node, &mut found);
     timing(happened, election_timeout, &mut found);
@@ -188,8 +195,9 @@ impl Found {
 }
 
 fn leader(node: &Observation, found: &mut Found) {
-    // A node that lacks payloads does not take part, and says so below.
-    if node.leader.is_some() || node.missing_payloads > 0 {
+    // A node that lacks payloads, or waits for answers, does not take part, and says so below.
+    let waits = node.start.may_have_forgotten && node.start.is_silent;
+    if node.leader.is_some() || node.missing_payloads > 0 || waits {
         return;
     }
     if !node.votes {
@@ -253,6 +261,28 @@ fn follower(node: &Observation, peer: &ObservedPeer, found: &mut Found) {
             ),
         );
     }
+}
+
+fn forgotten(node: &Observation, found: &mut Found) {
+    if !node.start.may_have_forgotten {
+        return;
+    }
+    let number = node.node.number();
+    let state = if node.start.is_silent {
+        format!(
+            "it neither votes nor acknowledges before all other voters have answered, and {} have not: start those that are down; if one is lost \
+             for good, replace it, or else replace this node by namiki cluster replace {number}",
+            node.start.awaited
+        )
+    } else {
+        "all other voters have answered, and it gets from the leader what it lacks".to_owned()
+    };
+    found.error(
+        Subject::Forgotten,
+        format!(
+            "the log on this disk was damaged, so the node may have forgotten votes and acknowledgements: {state}; check the disk"
+        ),
+    );
 }
 
 fn payloads(node: &Observation, happened: &Happened, found: &mut Found) {
@@ -472,6 +502,22 @@ mod tests {
             Subject::MissingPayloads,
             Error,
             "start the nodes that are down",
+        );
+        only(
+            |node, _| {
+                node.leader = None;
+                (node.start.may_have_forgotten, node.start.is_silent) = (true, true);
+                node.start.awaited = 2;
+            },
+            Subject::Forgotten,
+            Error,
+            "2 have not: start those that are down",
+        );
+        only(
+            |node, _| node.start.may_have_forgotten = true,
+            Subject::Forgotten,
+            Error,
+            "gets from the leader",
         );
         only(
             |_, happened| happened.damaged_payloads = 1,

@@ -86,6 +86,9 @@ fn raft(page: &mut Exposition, node: &Observation) {
     page.gauge("start_silent", help, u8::from(node.start.is_silent));
     let help = "Voters without whose answers this start has gone on.";
     page.gauge("start_unanswered", help, node.start.without);
+    let help = "Whether the node may have forgotten votes and acknowledgements by damage to its log: it does not go on without the answers of all.";
+    let may_have_forgotten = u8::from(node.start.may_have_forgotten);
+    page.gauge("start_forgotten", help, may_have_forgotten);
     let help = "Payloads that are damaged or missing on this disk. Until they are restored, the node does not participate.";
     page.gauge("payloads_missing", help, node.missing_payloads);
 }
@@ -209,6 +212,7 @@ mod tests {
         metrics.add(Count::Reads, 3);
         let mut node = healthy();
         node.committed = 12;
+        node.start.may_have_forgotten = true;
         let text = page(&node, &metrics, 1);
         for line in [
             "namiki_cluster_role{role=\"leader\"} 1",
@@ -219,6 +223,7 @@ mod tests {
             "namiki_cluster_log_flush_seconds_count{stream=\"2\"} 0",
             "namiki_cluster_reads_total 3",
             "namiki_cluster_healthy 1",
+            "namiki_cluster_start_forgotten 1",
         ] {
             assert!(text.lines().any(|it| it == line), "{line}: {text}");
         }

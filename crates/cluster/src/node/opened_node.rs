@@ -68,8 +68,12 @@ impl OpenedNode {
             None => TablesFound::Lost,
         };
         let position = snapshot.position;
+        let first = Membership::new(node_dir.first_voters());
+        let image = tables.as_ref().and_then(|(_, image)| image.as_ref());
+        let members = image.map_or(&first, |image| &image.head.members);
         let options = StoreOptions {
             snapshot,
+            has_peers: members.voters().nth(1).is_some(),
             ..options
         };
         node_dir

@@ -94,7 +94,8 @@ impl Parts {
             }
         };
         let at = restored.snapshot;
-        let lost_tail = recovered.lost_tail;
+        let has_forgotten =
+            recovered.forgotten.is_some() && !options.planted.has(Fault::GoOnAfterDamage);
         // Without tables, no read sees enough.
         let reads_from = if recovered.tables_lost {
             u64::MAX
@@ -160,10 +161,19 @@ impl Parts {
                 "worker" => damage.worker, "frames" => damage.frames, "first" => %ErrorSentence(&*damage.first));
             (shared.metrics).add(Count::FramesDamaged, damage.frames);
         }
+        if let Some(damage) = &recovered.raft_damage {
+            slog::warn!(shared.logger, "stream 0 of the log is damaged, and ends there: the other nodes know what followed";
+                "error" => %ErrorSentence(&**damage));
+            shared.metrics.increment(Count::RaftLogDamaged);
+        }
+        if let Some(forgotten) = &recovered.forgotten {
+            slog::warn!(shared.logger, "this node may have forgotten votes and acknowledgements: it neither votes nor acknowledges \
+                before all other voters have answered, at this start and later ones; start those that are down"; "lost" => forgotten);
+        }
         // What was damaged while the node did not run.
         (shared.metrics).add(Count::PayloadsDamaged, restored.missing.len() as u64);
         let raft_options = RaftOptions {
-            asks_all: options.asks_all || lost_tail,
+            asks_all: options.asks_all || has_forgotten,
             ..options.raft(node)
         };
         let raft = RaftDriver::new(&raft_options, restored, store)?;
@@ -231,6 +241,7 @@ pub(crate) fn run_raft(
             }
             RaftEffect::NewestMembers(members) => shared.network.set_members(&members),
             RaftEffect::Gone => shared.fail(NodeFailure::Gone { node: shared.node }),
+            RaftEffect::Remembered => shared.images.put(ImageEvent::Remembered),
             RaftEffect::StartedWithout(nodes) => note_started_without(shared, &nodes),
             RaftEffect::WentBack {
                 node,

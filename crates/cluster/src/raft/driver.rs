@@ -50,7 +50,7 @@ pub(crate) struct RaftOptions {
     /// The number of this start: no other start of this node has it. Not 0.
     pub(crate) start: u64,
     /// Whether this start never goes on without the answer of a voter: its disk is known to have
-    /// lost something.
+    /// lost something. [`RaftEffect::Remembered`] says when later starts may.
     pub(crate) asks_all: bool,
     /// The addresses of nodes in the configuration, by number: for members without any in the log.
     pub(crate) addresses: BTreeMap<u64, NodeAddresses>,
@@ -145,6 +145,8 @@ pub(crate) struct RaftDriver {
     pub(super) start: u64,
     /// Nodes that need truncated entries, as long as this one leads.
     pub(super) told_behind: HashMap<NodeId, Behind>,
+    /// It may have forgotten promises before this start.
+    pub(super) has_forgotten: bool,
     /// The leader's log contradicts a committed entry of this one: the node does nothing more.
     pub(super) is_contradicted: bool,
 }
@@ -265,6 +267,7 @@ impl RaftDriver {
             planted: options.planted,
             given_out: snapshot.index,
             told_behind: HashMap::new(),
+            has_forgotten: options.asks_all,
             is_contradicted: false,
             ticks: 0,
             start: options.start,
@@ -565,6 +568,7 @@ impl RaftDriver {
             self.send(messages);
         }
         self.speak_when_durable();
+        self.note_remembered();
         self.draw_timeout();
         self.report_behind();
         self.note_durable_members();

@@ -111,6 +111,8 @@ pub(crate) enum RaftEffect {
     NewestMembers(Arc<Membership>),
     /// This node was removed, or another directory has its number.
     Gone,
+    /// The node may have forgotten promises before this start, and now has all that the others know of them.
+    Remembered,
     /// This start goes on without the answers of these voters.
     StartedWithout(Vec<NodeId>),
     /// For a leader: a node has started without entries that it has acknowledged to this leader.
@@ -145,6 +147,10 @@ pub(crate) struct StartView {
     /// Its log has not reached the last entries of the others as of its start: it does not ask for
     /// votes.
     pub(crate) is_below_floor: bool,
+    /// It may have forgotten votes and acknowledgements: no start goes on without the answers of all.
+    pub(crate) may_have_forgotten: bool,
+    /// Other voters that a silent node waits for.
+    pub(crate) awaited: u64,
 }
 
 /// The published state of Raft.

@@ -31,6 +31,8 @@
 //! - Q4. The floor is the highest last entry of a whole set of answers; a newer whole set replaces it.
 //! - Q5. Without an answer the node goes on after a timeout, if a majority has answered, and reports
 //!   so; with `asks_all` never. It repeats the inquiry when the missing voters have noted it.
+//! - Q6. A node that may have forgotten promises remembers them when all have answered and its log durably reaches the
+//!   highest last entry. Until then its later starts ask all, too.
 //!
 //! Nodes keep nothing of this on their disks. Model: `docs/decisions/0082`.
 
@@ -130,6 +132,8 @@ pub(super) struct StartInquiry {
     ticks_since_sent: usize,
     ticks_leaderless: usize,
     floor: Option<LogEnd>,
+    /// The highest last entry of the last whole set of answers.
+    asked: Option<LogEnd>,
     /// Voters that have not answered the last inquiry.
     without: Vec<NodeId>,
     /// Messages to be sent.
@@ -155,6 +159,7 @@ impl StartInquiry {
             ticks_since_sent: 0,
             ticks_leaderless: 0,
             floor: None,
+            asked: None,
             without: Vec::new(),
             messages: Vec::new(),
             noted: Vec::new(),
@@ -227,7 +232,9 @@ impl StartInquiry {
     pub(super) fn receive(&mut self, from: NodeId, message: StartMessage, now: &Present<'_>) {
         let StartMessage { start, to, body } = message;
         let is_mine = to == self.options.start;
-        let is_blank = now.term == 0 && now.last == LogEnd::default();
+        // One that has forgotten what it had is not new.
+        let has_nothing = now.term == 0 && now.last == LogEnd::default();
+        let is_blank = has_nothing && !self.options.asks_all;
         // A request to be noted has to have the ticket.
         if is_mine && !matches!(body, StartBody::Note { .. }) {
             self.learn(from, start);
@@ -462,6 +469,9 @@ impl StartInquiry {
         if !is_repeated {
             self.voice = Voice::Adopting;
         }
+        if without.is_empty() {
+            self.asked = Some(self.floor.unwrap_or_default());
+        }
         self.without.clone_from(&without);
         self.findings = Some(Findings {
             term: answers.iter().map(|(term, _)| *term).max().unwrap_or(0),
@@ -527,6 +537,22 @@ impl StartInquiry {
     /// Whether it may vote for a node with a log that ends there.
     pub(super) fn may_vote_for(&self, last: LogEnd) -> bool {
         !self.is_silent() && self.floor.is_none_or(|floor| last >= floor)
+    }
+
+    /// Whether it may have forgotten promises, given the end of the log on its disk (Q6).
+    pub(super) fn may_have_forgotten(&self, durable: LogEnd) -> bool {
+        let is_back = self.asked.is_some_and(|asked| durable >= asked);
+        self.options.asks_all && (self.is_silent() || !is_back)
+    }
+
+    /// Voters that a silent node waits for.
+    pub(super) fn awaited(&self) -> usize {
+        let answered = match self.stage {
+            Stage::Noting => self.count(|peer| peer.has_noted.is_some()),
+            Stage::Asking => self.count(|peer| peer.answer.is_some()),
+            Stage::Rest => return 0,
+        };
+        self.voters().count() - answered
     }
 
     /// Voters that had not answered when the node went on.

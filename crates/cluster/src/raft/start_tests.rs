@@ -57,6 +57,7 @@ struct Cluster {
     went_back: Vec<(NodeId, u64, u64)>,
     without: Vec<(u64, Vec<NodeId>)>,
     contradicted: Vec<u64>,
+    remembered: Vec<u64>,
 }
 
 impl Cluster {
@@ -74,6 +75,7 @@ impl Cluster {
             went_back: Vec::new(),
             without: Vec::new(),
             contradicted: Vec::new(),
+            remembered: Vec::new(),
         };
         for node in 1..=nodes {
             cluster.start(node, false);
@@ -147,6 +149,7 @@ impl Cluster {
                 last,
             } => self.went_back.push((node, matched, last)),
             RaftEffect::StartedWithout(nodes) => self.without.push((node, nodes)),
+            RaftEffect::Remembered => self.remembered.push(node),
             RaftEffect::Contradicted { .. } => self.contradicted.push(node),
             _ => {}
         }
@@ -460,4 +463,53 @@ fn count_an_old_acknowledgement(fault: Option<Fault>) -> bool {
 fn every_voter_notes_a_start_before_the_first_is_asked() {
     assert!(!count_an_old_acknowledgement(None));
     assert!(count_an_old_acknowledgement(Some(Fault::AskInOneRound)));
+}
+
+/// The answers are in memory alone: until the log has what they tell of, a later start needs them, too.
+#[test]
+fn what_was_forgotten_is_remembered_when_the_log_has_it() {
+    let mut it = Cluster::new(3, None);
+    it.elect(1);
+    let copy = it.disks[&2].clone();
+    it.propose(1, b"entry");
+    it.drivers.remove(&3);
+    it.disks.insert(2, copy);
+    it.start(2, true);
+    it.tick(&[2], 100 * ELECTION_TICKS);
+    let start = it.views[&2].start;
+    assert_eq!((start.is_silent, start.awaited), (true, 1));
+    it.start(3, false);
+    it.tick(&[2], 4);
+    let start = it.views[&2].start;
+    assert_eq!((start.is_silent, start.awaited), (false, 0));
+    assert!(start.is_below_floor && start.may_have_forgotten);
+    // In memory is not on the disk.
+    it.stuck.insert(2);
+    it.tick(&[1], 6);
+    assert!(it.has(2, b"entry"));
+    let start = it.views[&2].start;
+    assert!(!start.is_below_floor && start.may_have_forgotten);
+    assert!(it.remembered.is_empty());
+    it.stuck.clear();
+    it.run();
+    it.tick(&[2], 3);
+    assert!(!it.views[&2].start.may_have_forgotten);
+    assert_eq!(it.remembered, [2], "once");
+}
+
+/// It does not count as new for others, although it has nothing.
+#[test]
+fn a_node_that_has_forgotten_everything_is_not_new() {
+    let mut it = Cluster::new(3, None);
+    it.elect(1);
+    it.propose(1, b"entry");
+    it.drivers.clear();
+    it.cut(1, &[2, 3]);
+    for node in [2, 3] {
+        it.disks.insert(node, Disk::default());
+    }
+    it.start(2, true);
+    it.start(3, false);
+    it.tick_all(ELECTION_TICKS);
+    assert!(it.is_silent(2) && it.is_silent(3));
 }

@@ -79,6 +79,21 @@ impl RaftDriver {
         }
     }
 
+    /// Reports once that nothing is forgotten any more.
+    pub(super) fn note_remembered(&mut self) {
+        if self.has_forgotten && !self.may_have_forgotten() {
+            self.has_forgotten = false;
+            self.effects.push(RaftEffect::Remembered);
+        }
+    }
+
+    fn may_have_forgotten(&self) -> bool {
+        let log = &self.raft.raft.raft_log;
+        let index = log.persisted;
+        let term = log.term(index).unwrap_or(0);
+        self.inquiry.may_have_forgotten(LogEnd { term, index })
+    }
+
     /// Ends the silence when the adopted term and vote are durable.
     pub(super) fn speak_when_durable(&mut self) {
         let vote = (self.raft.raft.term, self.raft.raft.vote);
@@ -173,6 +188,8 @@ impl RaftDriver {
             is_silent: self.inquiry.is_silent(),
             without: self.inquiry.without().len() as u64,
             is_below_floor: self.inquiry.floor().is_some(),
+            may_have_forgotten: self.has_forgotten,
+            awaited: self.inquiry.awaited() as u64,
         }
     }
 }

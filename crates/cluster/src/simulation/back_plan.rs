@@ -21,6 +21,8 @@ pub(super) enum Way {
     Entries,
     Vote,
     Ack,
+    /// It does not go back: its stream 0 is damaged.
+    Damage,
 }
 
 /// A disk that goes back.

@@ -33,7 +33,12 @@ impl World {
         if self.nodes[node].running.is_none() {
             return;
         }
-        if self.damage.random.chance(0.3) {
+        if self.damage.random.chance(0.1) {
+            if self.going.is_none() && self.can_forget(node) {
+                self.crash(node);
+                self.damage_raft_log(node, false);
+            }
+        } else if self.damage.random.chance(0.3) {
             self.damage_image(node);
         } else if !self.has_damaged_image() {
             self.damage_payloads(node);
@@ -107,7 +112,7 @@ impl World {
     }
 
     /// Whether the node of the last damaged image has not started again, or has no tables.
-    fn has_damaged_image(&self) -> bool {
+    pub(super) fn has_damaged_image(&self) -> bool {
         self.damage.image.is_some_and(|(node, life)| {
             let node = &self.nodes[node];
             let has_tables = node.shared().is_some_and(|it| !it.tables_lost);

@@ -8,6 +8,7 @@
 //! entries: copy X ── the others behind ── commit on L and X ── X back, asks ── X with those behind, without L
 //! vote:    copy all ── L alone, behind ── X elected, back before its first entry arrives ── X with L
 //! ack:     copy X ── L's disk stuck, entry on X alone, X back, asks those behind ── entry there, committed ── L crashes
+//! damage:  the others behind ── commit on L and X ── X damaged (`raft_damage.rs`) ── for a while X with those behind, without L
 //! ```
 
 use super::back_plan::{Going, Step, Way};
@@ -18,7 +19,7 @@ use crate::raft::RaftView;
 impl World {
     /// Whether a disk went back, and its node has not caught up.
     pub(super) fn is_one_back(&self) -> bool {
-        self.nodes.iter().any(|it| it.went_back)
+        self.nodes.iter().any(SimNode::has_lost_promises)
     }
 
     fn members(&self) -> &[SimNode] {
@@ -27,14 +28,15 @@ impl World {
 
     /// Whether a disk may go back: all nodes run and vote, and a minority goes back.
     fn can_go_back(&self, node: usize) -> bool {
-        let others = self.members().iter().filter(|it| it.went_back).count();
-        let has_copy = self.nodes[node].copy.is_some() && !self.nodes[node].went_back;
+        let lost = |it: &&SimNode| it.has_lost_promises();
+        let others = self.members().iter().filter(lost).count();
+        let has_copy = self.nodes[node].copy.is_some() && !self.nodes[node].has_lost_promises();
         self.has_faults && has_copy && others < self.options.nodes / 2 && self.all_vote()
     }
 
     /// Whether other faults would disturb the disk that goes back.
     pub(super) fn is_steered(&self) -> bool {
-        (self.going.as_ref()).is_some_and(|going| going.way == Way::Ack)
+        (self.going.as_ref()).is_some_and(|going| matches!(going.way, Way::Ack | Way::Damage))
     }
 
     /// Keeps a copy of a disk, which is put back later.
@@ -47,6 +49,7 @@ impl World {
             return;
         };
         let way = match self.random.below(5) {
+            _ if self.damages_raft_log() && self.damage.random.chance(0.5) => Way::Damage,
             0 => Way::Entries,
             1 => Way::Vote,
             2 | 3 if nodes == 3 => Way::Ack,
@@ -62,7 +65,7 @@ impl World {
         behind.truncate(nodes / 2);
         for it in 0..nodes {
             let is_kept = it == node || way == Way::Vote && !behind.contains(&it);
-            if is_kept && !self.nodes[it].went_back {
+            if is_kept && !self.nodes[it].has_lost_promises() {
                 self.nodes[it].keep_copy();
             }
         }
@@ -72,7 +75,7 @@ impl World {
         }
         let pause = match way {
             Way::Plain => 100 + self.random.below(3_000),
-            Way::Entries => 100 + self.random.below(500),
+            Way::Entries | Way::Damage => 100 + self.random.below(500),
             // If no other node is elected until then, nothing goes back.
             Way::Vote => 3_000,
             Way::Ack => {
@@ -111,6 +114,7 @@ impl World {
         };
         match step {
             Step::Back if going.is_back => self.going = Some(going),
+            Step::Back if going.way == Way::Damage => self.forget(going),
             Step::Back if going.way == Way::Vote || !self.can_go_back(going.node) => {
                 self.links.cut.clear();
                 self.nodes[going.leader].is_stuck = false;
@@ -138,6 +142,25 @@ impl World {
         }
     }
 
+    /// The disk loses recent records of stream 0, which the leader has, and is not reached.
+    fn forget(&mut self, mut going: Going) {
+        let node = going.node;
+        self.links.cut.clear();
+        if !self.can_forget(node) {
+            return;
+        }
+        self.crash(node);
+        if !self.damage_raft_log(node, true) {
+            return;
+        }
+        let majority: Vec<usize> = [&[node], &going.behind[..]].concat();
+        self.cut_between(&majority, |it| !majority.contains(&it));
+        // Longer than a node waits that is not damaged, and an election.
+        self.after(6_000 * MS, Event::Back(Step::Heal));
+        going.is_back = true;
+        self.going = Some(going);
+    }
+
     fn put_back(&mut self, mut going: Going) {
         self.report.went_back += 1;
         self.report.crashes += 1;
@@ -148,7 +171,7 @@ impl World {
         self.links.cut.clear();
         let behind = going.behind.clone();
         match going.way {
-            Way::Plain => return,
+            Way::Plain | Way::Damage => return,
             Way::Entries | Way::Vote => {
                 self.cut_between(&behind, |it| it != going.node && !behind.contains(&it));
                 self.after(2_000 * MS, Event::Back(Step::Heal));
@@ -165,12 +188,12 @@ impl World {
     /// A node's state has changed.
     pub(super) fn note_back(&mut self, node: usize, view: &RaftView) {
         let start = view.start;
-        if self.nodes[node].went_back
+        if self.nodes[node].has_lost_promises()
             && !start.is_silent
             && !start.is_below_floor
             && view.persisted == view.last
         {
-            self.nodes[node].went_back = false;
+            (self.nodes[node].went_back, self.nodes[node].has_forgotten) = (false, false);
         }
         let Some(going) = &self.going else {
             return;

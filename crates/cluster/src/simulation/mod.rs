@@ -4,7 +4,7 @@
 //! next, how long a message or a disk write takes, which messages are lost, duplicated or
 //! reordered, which links are cut in which direction, which node crashes at which write and which
 //! data without durability its disk keeps, which disk is lost and whether the old one returns
-//! later, which disk goes back to an earlier state. In some runs, disks damage data at rest (`damage.rs`). A run has two
+//! later, which disk goes back to an earlier state. In some runs, disks damage data at rest (`damage.rs`, `raft_damage.rs`). A run has two
 //! phases: the first has faults; in the second, without faults, everything has to be answered.
 //!
 //! Checks (`checks.rs`) at every step: a term has one leader; logs agree on applied entries; a
@@ -24,6 +24,7 @@ mod disks_back;
 mod log_matching;
 mod network;
 mod node;
+mod raft_damage;
 mod replacements;
 mod world;
 
@@ -88,6 +89,7 @@ mod tests {
         let (mut counted, mut replacements, mut went_back, mut fates) = (0, 0, 0, 0);
         let (mut images, mut installs) = (0, 0);
         let (mut damaged, mut found, mut tables_lost) = (0, [0; 2], 0);
+        let mut forgotten = [0; 2];
         for seed in first..first + count {
             let report = run(&SimOptions::of(seed));
             let report = report.unwrap_or_else(|error| panic!("seed {seed}: {error}"));
@@ -101,13 +103,17 @@ mod tests {
             found[0] += report.found_payloads;
             found[1] += report.found_files;
             tables_lost += report.tables_lost;
+            forgotten[0] += report.damaged_raft_logs;
+            forgotten[1] += report.forgetful_starts;
         }
         eprintln!(
             "{count} seeds, {replacements} nodes replaced, {went_back} disks went back, {images} images, {installed} installed, \
              {fates} groups of dead clients, {damaged} payloads damaged, {} found by running nodes, {} files of images, too, \
-             {tables_lost} times the tables lost",
+             {tables_lost} times the tables lost, {} times stream 0 damaged, with {} starts",
             found[0],
             found[1],
+            forgotten[0],
+            forgotten[1],
             installed = installs,
         );
         assert!(count < 20 || went_back > 0, "no disk went back");
@@ -117,6 +123,10 @@ mod tests {
             "{damaged} payloads were damaged"
         );
         assert!(count < 20 || tables_lost > 0, "no image was damaged");
+        assert!(
+            count < 20 || forgotten[1] > forgotten[0] / 2 && forgotten[0] > 0,
+            "of {forgotten:?} damages of stream 0 and starts, too few were noticed"
+        );
         assert!(count < 100 || found[0] > 0, "no running node found damage");
         assert!(count < 20 || replacements > 0, "no node was replaced");
         assert!(count < 20 || installs > 0, "no image was installed");

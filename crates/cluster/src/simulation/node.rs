@@ -35,6 +35,8 @@ pub(super) enum Part {
 pub(super) struct Running {
     pub(super) parts: Parts,
     pub(super) inbox: NodeInbox,
+    /// Its manifest says that it may have forgotten promises.
+    pub(super) forgets: bool,
     /// Number of the disk's events before which a crash would contradict messages that the node has
     /// sent since.
     crash_from: usize,
@@ -59,6 +61,8 @@ pub(super) struct SimNode {
     pub(super) copy: Option<(SimDisk, usize)>,
     /// Its disk went back, and it has not caught up since.
     pub(super) went_back: bool,
+    /// Its disk has damaged stream 0, and it has not caught up since.
+    pub(super) has_forgotten: bool,
     /// Data on its disk was damaged.
     pub(super) is_damaged: bool,
     workers: u16,
@@ -95,6 +99,7 @@ impl SimNode {
             is_stuck: false,
             copy: None,
             went_back: false,
+            has_forgotten: false,
             is_damaged: false,
             workers,
             options,
@@ -132,6 +137,7 @@ impl SimNode {
         if !missing.is_empty() && !self.is_damaged {
             return Err(format!("no disk was damaged, and {missing:?} are missing"));
         }
+        let forgets = opened.recovered().forgotten.is_some();
         let network = SimNetwork {
             node: self.id,
             outbox: Arc::clone(outbox),
@@ -146,6 +152,7 @@ impl SimNode {
         self.running = Some(Running {
             inbox: NodeInbox::new(&parts.shared, &self.options),
             parts,
+            forgets,
             crash_from: self.disk.events(),
         });
         Ok(())
@@ -165,6 +172,11 @@ impl SimNode {
         };
         self.disk = self.disk.crash_image(at, loss);
         (self.is_full, self.is_stuck) = (false, false);
+    }
+
+    /// Whether it may lack what it has promised.
+    pub(super) fn has_lost_promises(&self) -> bool {
+        self.went_back || self.has_forgotten
     }
 
     /// Keeps a copy of its disk.

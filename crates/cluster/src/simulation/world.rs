@@ -96,6 +96,10 @@ pub struct SimReport {
     pub found_payloads: usize,
     /// Damaged files of images that a running node has found.
     pub found_files: usize,
+    /// Times that stream 0 was damaged.
+    pub damaged_raft_logs: usize,
+    /// Starts of nodes that may have forgotten promises.
+    pub forgetful_starts: usize,
     /// Starts of nodes with a damaged image.
     pub tables_lost: usize,
     /// Entries of the log.
@@ -571,6 +575,8 @@ impl World {
         self.seen[node] = (life, applied);
         let lost = place.shared().is_some_and(|shared| shared.tables_lost);
         self.report.tables_lost += usize::from(lost);
+        let forgets = place.running.as_ref().is_some_and(|it| it.forgets);
+        self.report.forgetful_starts += usize::from(forgets);
         if let Some(shared) = place.shared().filter(|_| applied > 0 && !lost) {
             // What its image has.
             self.checks.state(place.id, applied, state_hash(shared))?;

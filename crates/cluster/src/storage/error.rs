@@ -94,6 +94,21 @@ pub enum StoreError {
         #[source]
         source: ReadError,
     },
+    /// Stream 0 of the only voter is damaged. Nothing in the directory was changed.
+    #[error(
+        "the log of the node in {} is damaged behind entry {last}, and there is no other node that knows what followed: restore a \
+         backup into a new cluster; nothing in the directory was changed",
+        dir.display()
+    )]
+    ForgottenAlone {
+        /// The node's directory.
+        dir: PathBuf,
+        /// The last entry before the damage.
+        last: u64,
+        /// The damage, with its file.
+        #[source]
+        source: ReadError,
+    },
     /// A record of the log has a good checksum, but is invalid.
     #[error(
         "the log of the node in {} is invalid: stream {stream} of {generation}, frame {sequence}: {why}; replace \

@@ -44,6 +44,10 @@ pub(super) struct Manifest {
     pub(super) generations: Vec<GenerationInfo>,
     /// The number that the next log gets.
     pub(super) next_generation: Generation,
+    /// What the log has lost of votes and acknowledgements that the node may have given, as a sentence. A start does not go
+    /// on without the answers of all other voters until what they know is back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) forgotten: Option<String>,
 }
 
 impl Manifest {
@@ -58,6 +62,7 @@ impl Manifest {
             tables: TablesFolder::default(),
             generations: Vec::new(),
             next_generation: Generation(1),
+            forgotten: None,
         }
     }
 

@@ -25,6 +25,7 @@
 //! - N1. Every later opening finds the data for which a flush has returned.
 //! - N2. The data that an opening has returned is durable, and the next one finds it again: the
 //!   tails are hardened, and if entries were cut off, a truncation is durable.
+//!   What was lost by damage to stream 0 is noted in the manifest, together with the cut.
 //! - N3. A failed append has changed nothing. An accepted record has its place on the disk.
 //! - N4. A directory without a manifest is never opened.
 //!
@@ -32,6 +33,7 @@
 
 mod base;
 mod error;
+mod forgotten;
 mod install;
 mod log_budget;
 mod log_suffix;
@@ -41,6 +43,7 @@ mod open;
 mod open_files;
 mod payload_index;
 mod raft_record;
+mod raft_stream;
 mod read_ahead;
 mod recovery;
 mod store;

@@ -6,7 +6,7 @@
 //!   manifest) → make the cut durable, if there was one
 //! ```
 //! A crash or an error before the manifest is replaced leaves everything as it was, and one before the cut is durable
-//! leaves a log that is cut at the same entry again.
+//! leaves a log that is cut at the same entry again. The new manifest also notes what was lost (`forgotten.rs`).
 
 use std::io;
 use std::num::{NonZeroU16, NonZeroU32};
@@ -18,7 +18,8 @@ use std::time::Duration;
 use namiki::replica::{ImageCopy, ImageCopyError, Replica};
 use namiki::{Database, OpenError};
 use namiki_log::{
-    CutRule, Group, Log, LogConfig, Placement, Prepare, Retain, remove_unneeded, stream_dirs,
+    CutRule, Group, Log, LogConfig, Placement, Prepare, ReadError, Retain, remove_unneeded,
+    stream_dirs,
 };
 use namiki_platform::disk::{DirLock, Disk, FileKind, PROBE_FILES, PROFILE_FILES, guarded};
 use parking_lot::Mutex;
@@ -32,7 +33,7 @@ use super::raft_record::{RaftRecord, Snapshot};
 use super::recovery::{self, LogDamage, Replayed};
 use super::store::{NodeStore, RAFT_STREAM};
 use super::truncate::payloads_through;
-use crate::entry::{LogEntry, PayloadRef};
+use crate::entry::{EntryBody, LogEntry, PayloadRef};
 use crate::fault_injection::{Fault, FaultInjection};
 use crate::network::NodeId;
 
@@ -56,6 +57,8 @@ pub struct StoreOptions {
     /// The durable image that the node starts from; the default: none. It is not before the last
     /// one with which the log was truncated.
     pub snapshot: Snapshot,
+    /// Whether other nodes vote, which know what a damaged log has lost. Without any, damage to stream 0 is an error.
+    pub has_peers: bool,
     /// Whether the node's tables are in memory when an opening returns. Otherwise they come in the background: the node votes
     /// before it has them.
     pub loads_tables: bool,
@@ -72,6 +75,7 @@ impl Default for StoreOptions {
             prepare: Prepare::Background,
             max_log_bytes: None,
             snapshot: Snapshot::default(),
+            has_peers: true,
             loads_tables: true,
             planted: FaultInjection::default(),
         }
@@ -103,8 +107,11 @@ pub struct Recovered {
     pub missing: Vec<PayloadRef>,
     /// Damage to the log's payloads, as far as it was found: what was there is absent.
     pub damage: Vec<LogDamage>,
-    /// Entries were cut off that may have been acknowledged: the node must not speak before all other voters have answered.
-    pub lost_tail: bool,
+    /// What the node may have forgotten of its votes and acknowledgements, at this opening or an earlier one: it must not speak
+    /// before all other voters have answered. When it has what they know, [`NodeStore::note_remembered`] is to be called.
+    pub forgotten: Option<String>,
+    /// The damage to stream 0 that this opening has found: what followed is cut off.
+    pub raft_damage: Option<Arc<ReadError>>,
     /// The tables of the node cannot be used. `snapshot` is that of the last truncation, so the log is whole, and an image
     /// at `snapshot` or above it has to be installed.
     pub tables_lost: bool,
@@ -239,6 +246,11 @@ impl NodeDir {
         })
     }
 
+    /// The voters that the cluster began with.
+    pub(crate) fn first_voters(&self) -> &[NodeId] {
+        &self.manifest.voters
+    }
+
     /// Opens the tables of the node, as of their last image.
     ///
     /// # Errors
@@ -288,6 +300,7 @@ impl NodeDir {
             mut raft,
             payloads,
             seal,
+            raft_damage,
             damage,
         } = recovery::replay(&disk, dir, &log_dir, &manifest, options.planted)?;
         let earlier = raft.head.base.clone();
@@ -328,6 +341,21 @@ impl NodeDir {
         {
             last.seal = seal;
         }
+        let mut found = None;
+        if let Some(raft_damage) = raft_damage {
+            let last = raft.entries.last();
+            let changes_members = |it: &LogEntry| matches!(it.body, EntryBody::Membership(_));
+            if !options.has_peers && !raft.entries.iter().any(changes_members) {
+                return Err(StoreError::ForgottenAlone {
+                    dir: dir.to_owned(),
+                    last,
+                    source: raft_damage.error,
+                });
+            }
+            manifest.forget_behind(&raft_damage, last);
+            found = Some(Arc::new(raft_damage.error));
+        }
+        manifest.forget_tail(&cut, damage.first().map(|damage| &*damage.first));
         manifest
             .generations
             .retain(|info| !recovery::holds_nothing(info));
@@ -361,7 +389,8 @@ impl NodeDir {
             entries: raft.entries.iter().cloned().collect(),
             missing: cut.missing,
             damage,
-            lost_tail: cut.may_be_acknowledged,
+            forgotten: manifest.forgotten.clone(),
+            raft_damage: found,
             tables_lost,
         };
         let store = NodeStore {

@@ -23,17 +23,17 @@
 //! [`namiki_log::harden_tail`].
 //!
 //! *Damage is absence.* The reader of a payload stream goes on behind what it cannot read; nodes that
-//! have its payloads send them. Stream 0 is read strictly.
+//! have its payloads send them. Stream 0 ends before the damage (`raft_stream.rs`).
 //!
-//! Media damage to the last frames of a stream, behind the last record of a persisted index, cannot be
-//! distinguished from a torn tail.
+//! Media damage to the last frames of a stream cannot always be distinguished from a torn tail.
 
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use namiki_log::{
-    Frame, GenerationEnd, GenerationInfo, ReadError, StreamReader, check_all_announced, harden_tail,
+    Frame, GenerationEnd, GenerationInfo, ReadError, StreamEnd, StreamReader, check_all_announced,
+    harden_tail,
 };
 use namiki_platform::bytes::u64_at;
 use namiki_platform::disk::Disk;
@@ -45,6 +45,7 @@ use super::log_suffix::{LogPosition, LogSuffix};
 use super::manifest::Manifest;
 use super::payload_index::{PAYLOAD_HEADER_BYTES, PayloadIndex};
 use super::raft_record::{Base, RaftRecord, Snapshot};
+use super::raft_stream::{self, RaftDamage, RaftStream};
 use crate::entry::{EntryBody, LogEntry, PayloadName, PayloadRef};
 use crate::fault_injection::{Fault, FaultInjection};
 
@@ -54,6 +55,8 @@ pub(super) struct Replayed {
     pub(super) payloads: PayloadIndex,
     /// The end of the last generation, if it was not sealed.
     pub(super) seal: Option<GenerationEnd>,
+    /// Where stream 0 ends before its end.
+    pub(super) raft_damage: Option<RaftDamage>,
     pub(super) damage: Vec<LogDamage>,
 }
 
@@ -282,39 +285,37 @@ pub(super) fn replay(
     let mut raft = RaftState::new(planted);
     let payloads = PayloadIndex::new(identity.workers, planted);
     let mut seal = None;
-    let mut damage = Vec::new();
+    let (mut damage, mut raft_damage) = (Vec::new(), None);
+    let senseless = |frame: &Frame<'_>, why| StoreError::SenselessLog {
+        dir: dir.to_owned(),
+        stream: frame.position.worker.0,
+        generation: frame.position.generation,
+        sequence: frame.header.sequence,
+        why,
+    };
     for info in &manifest.generations {
-        let mut ends = Vec::new();
-        for stream in 0..info.streams {
-            let open = match stream {
-                0 => StreamReader::open,
-                _ => StreamReader::open_skipping_damage,
+        let mut ends = vec![StreamEnd::default()];
+        if raft_damage.is_none() && !raft_stream::is_cut_off(info) {
+            let stream = RaftStream::new(disk, log_dir, identity.log_identity(), info);
+            let mut take = |frame: &Frame<'_>| {
+                take_raft(&mut raft, frame).map_err(|why| senseless(frame, why))
             };
-            let reader = open(
+            (ends[0], raft_damage) = stream.read(&mut take, unreadable)?;
+        }
+        for worker in 0..identity.workers {
+            let reader = StreamReader::open_skipping_damage(
                 Arc::clone(disk),
                 log_dir,
                 identity.log_identity(),
                 info,
-                WorkerId(stream),
+                WorkerId(1 + worker),
             );
             let mut reader = reader.map_err(unreadable)?;
             while let Some(frame) = reader.next_frame().map_err(unreadable)? {
-                let taken = match stream.checked_sub(1) {
-                    None => take_raft(&mut raft, &frame),
-                    Some(worker) => take_payloads(&payloads, worker, &frame),
-                };
-                taken.map_err(|why| StoreError::SenselessLog {
-                    dir: dir.to_owned(),
-                    stream,
-                    generation: info.generation,
-                    sequence: frame.header.sequence,
-                    why,
-                })?;
+                take_payloads(&payloads, worker, &frame).map_err(|why| senseless(&frame, why))?;
             }
             ends.push(reader.end());
-            if let Some(worker) = stream.checked_sub(1)
-                && let Some(skipped) = reader.take_skipped_damage()
-            {
+            if let Some(skipped) = reader.take_skipped_damage() {
                 damage.push(LogDamage {
                     worker,
                     generation: info.generation,
@@ -348,6 +349,7 @@ pub(super) fn replay(
         raft,
         payloads,
         seal,
+        raft_damage,
         damage,
     })
 }

@@ -1,6 +1,6 @@
 //! Shared helpers of these tests.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -42,9 +42,17 @@ pub(crate) fn create(sim: &SimDisk) {
 
 /// Opens the node behind its image.
 pub(crate) fn try_open(sim: &SimDisk) -> Result<(NodeStore, Recovered), StoreError> {
+    try_open_with(sim, options())
+}
+
+/// The same, with these options.
+pub(crate) fn try_open_with(
+    sim: &SimDisk,
+    options: StoreOptions,
+) -> Result<(NodeStore, Recovered), StoreError> {
     let options = StoreOptions {
         snapshot: image(sim),
-        ..options()
+        ..options
     };
     NodeStore::open(Arc::new(sim.clone()) as Arc<dyn Disk>, dir(), options)
 }
@@ -134,4 +142,10 @@ pub(crate) fn append_payload(store: &NodeStore, payload: &PayloadRef) -> Result<
 pub(crate) fn append(store: &NodeStore, entries: &[LogEntry]) {
     let records: Vec<_> = entries.iter().cloned().map(RaftRecord::Entry).collect();
     store.append_raft(&records).unwrap();
+}
+
+/// The log files of a stream, in order.
+pub(crate) fn log_files(sim: &SimDisk, stream: u16) -> Vec<PathBuf> {
+    let files = sim.list(&dir().join(format!("log/{stream:04}"))).unwrap();
+    files.into_iter().map(|file| file.path).collect()
 }

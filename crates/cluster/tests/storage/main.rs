@@ -6,6 +6,7 @@ mod common;
 mod crashes;
 mod faults;
 mod model;
+mod raft_damage;
 mod read_ahead;
 mod refusals;
 mod threads;
