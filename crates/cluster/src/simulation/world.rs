@@ -4,16 +4,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use namiki_client::protocol::{Freshness, Request, Response};
 use namiki_platform::hash::hash_of;
 use namiki_platform::seeded_random::Random;
 
 use super::back_plan::{Going, Step};
 use super::checks::Checks;
-use super::client::{OPENING_BALANCE, SimClient};
+use super::client::SimClient;
 use super::damaged::Damage;
 use super::network::{Links, OPERATOR, Outbox, Sent};
 use super::node::{Part, SimNode};
+use super::report::SimReport;
+use super::workload::{ACCOUNTS_TABLE, OPENING_BALANCE};
+use crate::entry::PayloadRef;
 use crate::events::{CopyEvent, ImageEvent};
 use crate::failure::NodeFailure;
 use crate::fault_injection::{Fault, FaultInjection};
@@ -23,6 +27,7 @@ use crate::metrics::Count;
 use crate::network::{ClientName, ConnectionId, Inbox, NodeId, PeerMessage};
 use crate::node::NodeOptions;
 use crate::raft::RaftEvent;
+use crate::shared::Shared;
 
 pub(super) const MS: u64 = 1_000_000;
 
@@ -62,55 +67,6 @@ impl SimOptions {
             damages: seed.is_multiple_of(3),
             planted: None,
         }
-    }
-}
-
-/// Counts of a simulation in which all checks held.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SimReport {
-    /// Leaders that were elected.
-    pub leaders: usize,
-    /// Commands with outcomes that were acknowledged to clients.
-    pub acknowledged: usize,
-    /// Reads that were answered.
-    pub reads: usize,
-    /// Sessions that another client has resumed.
-    pub resumed: usize,
-    /// Earlier groups that it has asked for.
-    pub fates: usize,
-    /// Crashes and starts of nodes.
-    pub crashes: usize,
-    /// Number of stops of a node for lack of space.
-    pub full_disks: usize,
-    /// Nodes that have replaced lost ones, and vote.
-    pub replacements: usize,
-    /// Images that nodes have written.
-    pub images: usize,
-    /// Images of other nodes that were installed.
-    pub installs: usize,
-    /// Disks that went back to an earlier state.
-    pub went_back: usize,
-    /// Payloads that were damaged on a disk.
-    pub damaged_payloads: usize,
-    /// Damaged payloads that a running node has found.
-    pub found_payloads: usize,
-    /// Damaged files of images that a running node has found.
-    pub found_files: usize,
-    /// Starts of nodes with a damaged image.
-    pub tables_lost: usize,
-    /// Entries of the log.
-    pub entries: u64,
-    /// Virtual time, in milliseconds.
-    pub simulated_ms: u64,
-    /// A hash of all events and their times: the same seed gives the same hash.
-    pub trace: u64,
-}
-
-impl SimReport {
-    /// Whether the run was substantial: a change of leader, and a hundred commands.
-    #[must_use]
-    pub fn counts(&self) -> bool {
-        self.leaders >= 2 && self.acknowledged >= 100
     }
 }
 
@@ -341,12 +297,15 @@ impl World {
     fn finish(mut self) -> Result<SimReport, String> {
         for node in &self.nodes {
             if let Some(shared) = node.shared() {
-                let hash = state_hash(shared);
-                self.checks.state(node.id, shared.applied(), hash)?;
+                let applied = shared.applied();
+                self.checks.state(node.id, applied, state_hash(shared))?;
+                let view = shared.replica.view().map_err(|error| error.to_string())?;
+                self.checks.rows(node.id, &view, applied)?;
             }
         }
-        if let Some(sum) = self.checks.sum() {
-            let expected = self.checks.accounts() * OPENING_BALANCE;
+        let applied = self.checks.applied();
+        if let Some((sum, accounts)) = self.checks.model.sum(ACCOUNTS_TABLE, applied) {
+            let expected = accounts * OPENING_BALANCE;
             if sum != expected {
                 return Err(format!("all accounts together have {sum}, not {expected}"));
             }
@@ -355,6 +314,10 @@ impl World {
         self.report.acknowledged = self.checks.acknowledged;
         self.report.reads = self.checks.reads;
         self.report.fates = self.checks.fates;
+        self.report.scans = self.checks.scans;
+        self.report.deletions = self.checks.model.deletions;
+        self.report.drops = self.checks.model.drops;
+        self.report.after_drop = self.checks.model.after_drop;
         self.report.replacements = self.checks.replacements();
         self.report.entries = self.checks.applied();
         self.report.simulated_ms = self.now / MS;
@@ -413,7 +376,7 @@ impl World {
                 if self.has_faults && self.random.chance(0.003) {
                     self.replace_client(client);
                 }
-                let floor = self.checks.acknowledged_lsn;
+                let floor = self.checks.seen_lsn;
                 let sent = self.clients[client].act(self.now, floor);
                 self.send_requests(client, sent);
                 let pause = 1 + self.random.below(40);
@@ -472,7 +435,7 @@ impl World {
                 sent.or_insert_with(|| commands.clone());
             }
             let mut node = self.clients[client].node;
-            if let Request::Read { freshness, .. } = request
+            if let Some(freshness) = freshness_of(&request)
                 && (freshness != Freshness::Leader || self.random.chance(0.5))
             {
                 // A leader that was deposed must not answer, a follower not too early.
@@ -647,14 +610,11 @@ impl World {
         for index in seen + 1..=applied {
             let entry = running.parts.raft.entry(index);
             let entry = entry.ok_or_else(|| format!("node {id} has no entry {index}"))?;
-            let body = entry.body.clone();
-            let payload = || match body {
-                crate::entry::EntryBody::Group(payload) => {
-                    let cached = shared.cache.get(&payload);
-                    let bytes = cached.or_else(|| shared.store.read_payload(payload.name).ok());
-                    bytes.map(|it| it.to_vec())
-                }
-                _ => None,
+            let payload = |payload: &PayloadRef| {
+                // The node's own may have been damaged since it was applied.
+                let own = std::iter::once(&shared);
+                let mut nodes = own.chain(self.nodes.iter().filter_map(SimNode::shared));
+                nodes.find_map(|it| whole_payload(it, payload))
             };
             self.checks.apply(id, entry, payload)?;
         }
@@ -764,11 +724,27 @@ impl World {
     }
 }
 
-fn state_hash(shared: &crate::shared::Shared) -> u128 {
+/// A payload, if a node has it whole.
+fn whole_payload(shared: &Shared, payload: &PayloadRef) -> Option<Bytes> {
+    let cached = shared.cache.get(payload);
+    let bytes = cached.or_else(|| shared.store.read_payload(payload.name).ok());
+    bytes.filter(|bytes| payload.matches(bytes))
+}
+
+fn state_hash(shared: &Shared) -> u128 {
     let view = shared.replica.view().expect("it is open");
     let tables = view.state_hash(|| true).expect("no view expires");
     let tables = tables.expect("it is not ended");
     tables.wrapping_add(shared.sessions.lock().state_hash())
+}
+
+fn freshness_of(request: &Request) -> Option<Freshness> {
+    match request {
+        Request::Read { freshness, .. }
+        | Request::Scan { freshness, .. }
+        | Request::Tables { freshness, .. } => Some(*freshness),
+        _ => None,
+    }
 }
 
 /// The name of all clients.
