@@ -4,7 +4,7 @@
 //! next, how long a message or a disk write takes, which messages are lost, duplicated or
 //! reordered, which links are cut in which direction, which node crashes at which write and which
 //! data without durability its disk keeps, which disk is lost and whether the old one returns
-//! later, which disk goes back to an earlier state. In some runs, disks damage data at rest (`damage.rs`, `raft_damage.rs`). A run has two
+//! later, which disk goes back to an earlier state, which nodes join and leave. In some runs, disks damage data at rest (`damage.rs`, `raft_damage.rs`). A run has two
 //! phases: the first has faults; in the second, without faults, everything has to be answered.
 //!
 //! Checks (`checks.rs`) at every step: a term has one leader; logs agree on applied entries; a
@@ -15,6 +15,7 @@
 //! the groups of a dead one is final. Checks at the end: every command is answered, every node has
 //! everything, and every replacement votes.
 
+mod answers;
 mod back_plan;
 mod checks;
 mod client;
@@ -22,13 +23,19 @@ mod damage;
 mod damaged;
 mod disks_back;
 mod log_matching;
+mod member_changes;
+mod model;
 mod network;
 mod node;
 mod raft_damage;
 mod replacements;
+mod report;
+mod value_chain;
+mod workload;
 mod world;
 
-pub use world::{SimOptions, SimReport, run};
+pub use report::SimReport;
+pub use world::{SimOptions, run};
 
 #[cfg(test)]
 mod tests {
@@ -86,50 +93,34 @@ mod tests {
         let first = first.map_or(1, |it| it.parse().expect("a seed is a number"));
         let count = std::env::var("NAMIKI_SIM_SEEDS").ok();
         let count: u64 = count.map_or(100, |it| it.parse().expect("a number of seeds"));
-        let (mut counted, mut replacements, mut went_back, mut fates) = (0, 0, 0, 0);
-        let (mut images, mut installs) = (0, 0);
-        let (mut damaged, mut found, mut tables_lost) = (0, [0; 2], 0);
-        let mut forgotten = [0; 2];
+        let mut counted = 0;
+        let mut sum = SimReport::default();
         for seed in first..first + count {
             let report = run(&SimOptions::of(seed));
             let report = report.unwrap_or_else(|error| panic!("seed {seed}: {error}"));
             counted += u64::from(report.counts());
-            replacements += report.replacements;
-            went_back += report.went_back;
-            fates += report.fates;
-            images += report.images;
-            installs += report.installs;
-            damaged += report.damaged_payloads;
-            found[0] += report.found_payloads;
-            found[1] += report.found_files;
-            tables_lost += report.tables_lost;
-            forgotten[0] += report.damaged_raft_logs;
-            forgotten[1] += report.forgetful_starts;
+            sum.add(&report);
         }
-        eprintln!(
-            "{count} seeds, {replacements} nodes replaced, {went_back} disks went back, {images} images, {installed} installed, \
-             {fates} groups of dead clients, {damaged} payloads damaged, {} found by running nodes, {} files of images, too, \
-             {tables_lost} times the tables lost, {} times stream 0 damaged, with {} starts",
-            found[0],
-            found[1],
-            forgotten[0],
-            forgotten[1],
-            installed = installs,
-        );
-        assert!(count < 20 || went_back > 0, "no disk went back");
-        assert!(count < 20 || fates > 0, "no session was resumed");
-        assert!(
-            count < 20 || damaged > 20,
-            "{damaged} payloads were damaged"
-        );
-        assert!(count < 20 || tables_lost > 0, "no image was damaged");
+        eprintln!("{count} seeds, {counted} of them with enough to do: {sum:?}");
+        assert!(count < 20 || sum.went_back > 0, "no disk went back");
+        assert!(count < 20 || sum.fates > 0, "no session was resumed");
+        assert!(count < 20 || sum.damaged_payloads > 20, "few are damaged");
+        assert!(count < 20 || sum.tables_lost > 0, "no image was damaged");
+        let found = sum.found_payloads;
+        assert!(count < 100 || found > 0, "no running node found damage");
+        assert!(count < 20 || sum.replacements > 0, "no node was replaced");
+        assert!(count < 20 || sum.installs > 0, "no image was installed");
+        assert!(count < 20 || sum.scans > 100, "few scans were answered");
+        assert!(count < 20 || sum.deletions > 100, "few rows were deleted");
+        let after_drop = sum.after_drop;
+        assert!(count < 100 || after_drop > 0, "no entry followed a drop");
+        assert!(count < 20 || sum.additions > 5, "few nodes were added");
+        assert!(count < 20 || sum.removals > 5, "few nodes were removed");
+        let forgotten = [sum.damaged_raft_logs, sum.forgetful_starts];
         assert!(
             count < 20 || forgotten[1] > forgotten[0] / 2 && forgotten[0] > 0,
             "of {forgotten:?} damages of stream 0 and starts, too few were noticed"
         );
-        assert!(count < 100 || found[0] > 0, "no running node found damage");
-        assert!(count < 20 || replacements > 0, "no node was replaced");
-        assert!(count < 20 || installs > 0, "no image was installed");
         assert!(
             counted * 2 >= count,
             "{counted} of {count} seeds had enough to do"

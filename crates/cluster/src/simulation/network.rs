@@ -30,10 +30,14 @@ pub(super) enum Sent {
 /// Messages that were sent and not yet scheduled.
 pub(super) type Outbox = Arc<Mutex<Vec<Sent>>>;
 
+/// The members that a node's network lets in and dials.
+pub(super) type Admitted = Arc<Mutex<Membership>>;
+
 /// The network as one node sees it.
 pub(super) struct SimNetwork {
     pub(super) node: NodeId,
     pub(super) outbox: Outbox,
+    pub(super) admitted: Admitted,
 }
 
 impl Network for SimNetwork {
@@ -42,11 +46,20 @@ impl Network for SimNetwork {
         self.outbox.lock().push(Sent::Peer { from, to, message });
     }
 
-    fn set_members(&self, _: &Membership) {}
+    fn set_members(&self, members: &Membership) {
+        self.admitted.lock().clone_from(members);
+    }
 
     fn reply(&self, to: ConnectionId, response: Response) {
         self.outbox.lock().push(Sent::Client { to, response });
     }
+}
+
+/// Whether the network of `node`, which knows these members, has a connection with the other one: as the transport decides.
+pub(super) fn admits(members: &Membership, node: NodeId, other: NodeId) -> bool {
+    let member = members.of_number(other.number());
+    // A node that is no member connects with all of its configuration.
+    !members.has_gone(other) && (member.is_some() || !members.has(node))
 }
 
 /// The behaviour of links.

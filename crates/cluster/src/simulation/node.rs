@@ -9,7 +9,7 @@ use namiki_platform::disk::Disk;
 use namiki_platform::disk::sim::{Loss, SimDisk};
 use namiki_platform::hash::hash_of;
 
-use super::network::{Outbox, SimNetwork};
+use super::network::{Admitted, Outbox, SimNetwork};
 use crate::network::NodeId;
 use crate::node::parts::{self, NodeInbox, Parts};
 use crate::node::{NodeOptions, OpenedNode};
@@ -35,6 +35,7 @@ pub(super) enum Part {
 pub(super) struct Running {
     pub(super) parts: Parts,
     pub(super) inbox: NodeInbox,
+    pub(super) admitted: Admitted,
     /// Its manifest says that it may have forgotten promises.
     pub(super) forgets: bool,
     /// Number of the disk's events before which a crash would contradict messages that the node has
@@ -76,12 +77,12 @@ pub(super) fn dir() -> &'static Path {
 impl SimNode {
     pub(super) fn create(
         id: NodeId,
-        members: usize,
+        founders: usize,
         workers: u16,
         options: NodeOptions,
     ) -> Result<Self, StoreError> {
         let disk = SimDisk::new();
-        let voters: Vec<_> = (1..=members as u64).map(NodeId::first).collect();
+        let voters: Vec<_> = (1..=founders as u64).map(NodeId::first).collect();
         let identity = NodeIdentity {
             cluster: 7,
             node: id,
@@ -108,14 +109,14 @@ impl SimNode {
 
     /// Replaces the disk by an empty one, and recreates the node under its old identity, which is
     /// forbidden.
-    pub(super) fn wipe(&mut self, members: usize) -> Result<(), StoreError> {
-        *self = self.replacement(self.id, members)?;
+    pub(super) fn wipe(&mut self, founders: usize) -> Result<(), StoreError> {
+        *self = self.replacement(self.id, founders)?;
         Ok(())
     }
 
     /// A node with an empty disk.
-    pub(super) fn replacement(&self, id: NodeId, members: usize) -> Result<Self, StoreError> {
-        let new = Self::create(id, members, self.workers, self.options.clone())?;
+    pub(super) fn replacement(&self, id: NodeId, founders: usize) -> Result<Self, StoreError> {
+        let new = Self::create(id, founders, self.workers, self.options.clone())?;
         let life = self.life + 1;
         Ok(Self { life, ..new })
     }
@@ -138,9 +139,11 @@ impl SimNode {
             return Err(format!("no disk was damaged, and {missing:?} are missing"));
         }
         let forgets = opened.recovered().forgotten.is_some();
+        let admitted = Admitted::default();
         let network = SimNetwork {
             node: self.id,
             outbox: Arc::clone(outbox),
+            admitted: Arc::clone(&admitted),
         };
         let mut options = self.options.clone();
         let start = hash_of(options.seed ^ self.id.to_raft(), &self.life.to_le_bytes());
@@ -151,6 +154,7 @@ impl SimNode {
         self.life += 1;
         self.running = Some(Running {
             inbox: NodeInbox::new(&parts.shared, &self.options),
+            admitted,
             parts,
             forgets,
             crash_from: self.disk.events(),

@@ -9,15 +9,15 @@ use std::sync::Arc;
 use namiki_client::protocol::{MemberChange, Request};
 
 use super::network::OPERATOR;
+use super::node::SimNode;
 use super::world::{Event, MS, World, client_name};
-use crate::membership::MembershipChange;
 use crate::network::{Inbox as _, NodeId};
 use crate::shared::Shared;
 
 impl World {
     /// Loses a node's disk, and replaces it by a new one.
     pub(super) fn lose_disk(&mut self, place: usize) {
-        if !self.has_faults || self.damages() || !self.can_lose(place) || self.is_one_back() {
+        if !self.has_faults || !self.may_lose(place) || self.removing.is_some() {
             return;
         }
         let member = self.checks.latest_members().of_number(place as u64 + 1);
@@ -28,7 +28,7 @@ impl World {
         self.nodes[place].crash(&mut self.random);
         self.report.crashes += 1;
         self.crash_in_write.remove(&place);
-        let Ok(new) = self.nodes[place].replacement(id, self.options.nodes) else {
+        let Ok(new) = self.nodes[place].replacement(id, self.founders) else {
             return;
         };
         let lost = std::mem::replace(&mut self.nodes[place], new);
@@ -80,6 +80,11 @@ impl World {
         }
     }
 
+    /// Whether nothing is lost with a node, and the others can continue.
+    pub(super) fn may_lose(&self, place: usize) -> bool {
+        !self.damages() && self.can_lose(place) && !self.is_one_back()
+    }
+
     /// Whether the others can continue.
     fn can_lose(&self, place: usize) -> bool {
         let latest = self.checks.latest_members();
@@ -100,40 +105,57 @@ impl World {
         if member.is_none_or(|it| it.node.incarnation() >= id.incarnation()) {
             return;
         }
-        let node = self.random.index(self.options.nodes);
-        if let Some(running) = &self.nodes[node].running {
-            let request = Request::ChangeMembers(MemberChange::Replace {
+        ask(
+            self,
+            MemberChange::Replace {
                 node: id.number(),
                 incarnation: id.incarnation(),
-            });
-            running.inbox.request(OPERATOR, &client_name(), request);
-        }
+            },
+        );
         let pause = 20 + self.random.below(200);
         self.after(pause * MS, Event::AskToReplace(id));
     }
 
-    /// Removes a lost disk again that has returned before its node was replaced: the node may lead,
-    /// and is not replaced as long as it does.
+    /// Removes lost disks again that have returned before their nodes were replaced: such a node may lead,
+    /// and is not replaced as long as it does. And those of nodes that were removed, as far as they are not told.
     pub(super) fn retire(&mut self) {
-        for lost in &mut self.nodes[self.options.nodes..] {
-            let mut members = self.checks.latest_members().nodes();
-            if members.any(|it| it == lost.id) {
-                lost.crash(&mut self.random);
-                lost.is_wiped = true;
+        let latest = self.checks.latest_members();
+        let places = self.options.nodes;
+        for (place, node) in self.nodes.iter_mut().enumerate() {
+            if latest.has_gone(node.id) || place >= places && latest.has(node.id) {
+                node.crash(&mut self.random);
+                node.is_wiped = true;
             }
         }
     }
 
     /// Whether every node votes, and knows that all do.
     pub(super) fn all_vote(&self) -> bool {
+        self.checks.latest_members().voters().count() == self.options.nodes
+            && self.removing.is_none()
+            && self.all_members_vote()
+    }
+
+    /// Whether every member runs and votes, and knows that all do, and no other node is to become one.
+    pub(super) fn all_members_vote(&self) -> bool {
         let latest = self.checks.latest_members();
-        let mut places = self.nodes[..self.options.nodes].iter();
-        places.all(|it| {
-            let node = it.id;
-            let promote = MembershipChange::Promote { node };
-            let is_voter = latest.nodes().any(|it| it == node) && !latest.allows(&promote);
-            let knows = |it: &Arc<Shared>| *it.membership() == *latest;
-            is_voter && it.shared().is_some_and(knows)
-        })
+        let (places, _) = self.nodes.split_at(self.options.nodes);
+        let knows = |it: &Arc<Shared>| *it.membership() == *latest;
+        let is_told = |it: &SimNode| it.shared().is_some_and(knows);
+        let voters: Vec<NodeId> = latest.voters().collect();
+        let mut members = latest.nodes();
+        members.all(|node| {
+            let place = places.iter().find(|it| it.id == node);
+            voters.contains(&node) && place.is_some_and(is_told)
+        }) && places.iter().all(|it| it.is_wiped || latest.has(it.id))
+    }
+}
+
+/// Asks some node for a change of the members.
+pub(super) fn ask(world: &mut World, change: MemberChange) {
+    let node = world.random.index(world.options.nodes);
+    if let Some(running) = &world.nodes[node].running {
+        let request = Request::ChangeMembers(change);
+        running.inbox.request(OPERATOR, &client_name(), request);
     }
 }

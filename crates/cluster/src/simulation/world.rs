@@ -4,16 +4,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use namiki_client::protocol::{Freshness, Request, Response};
 use namiki_platform::hash::hash_of;
 use namiki_platform::seeded_random::Random;
 
 use super::back_plan::{Going, Step};
 use super::checks::Checks;
-use super::client::{OPENING_BALANCE, SimClient};
+use super::client::SimClient;
 use super::damaged::Damage;
-use super::network::{Links, OPERATOR, Outbox, Sent};
-use super::node::{Part, SimNode};
+use super::network::{Links, OPERATOR, Outbox, Sent, admits};
+use super::node::{Part, Running, SimNode};
+use super::report::SimReport;
+use super::workload::{ACCOUNTS_TABLE, OPENING_BALANCE};
+use crate::entry::PayloadRef;
 use crate::events::{CopyEvent, ImageEvent};
 use crate::failure::NodeFailure;
 use crate::fault_injection::{Fault, FaultInjection};
@@ -23,6 +27,7 @@ use crate::metrics::Count;
 use crate::network::{ClientName, ConnectionId, Inbox, NodeId, PeerMessage};
 use crate::node::NodeOptions;
 use crate::raft::RaftEvent;
+use crate::shared::Shared;
 
 pub(super) const MS: u64 = 1_000_000;
 
@@ -43,6 +48,8 @@ pub struct SimOptions {
     pub faults_ms: u64,
     /// Disks damage data at rest, and are not lost. Not together with an injected fault.
     pub damages: bool,
+    /// Nodes join and leave: the cluster begins with one or three of them.
+    pub changes_members: bool,
     /// An injected fault, to verify that it is found.
     pub planted: Option<Fault>,
 }
@@ -60,61 +67,9 @@ impl SimOptions {
             accounts: 3 + random.below(12),
             faults_ms: 15_000,
             damages: seed.is_multiple_of(3),
+            changes_members: seed % 3 == 1,
             planted: None,
         }
-    }
-}
-
-/// Counts of a simulation in which all checks held.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SimReport {
-    /// Leaders that were elected.
-    pub leaders: usize,
-    /// Commands with outcomes that were acknowledged to clients.
-    pub acknowledged: usize,
-    /// Reads that were answered.
-    pub reads: usize,
-    /// Sessions that another client has resumed.
-    pub resumed: usize,
-    /// Earlier groups that it has asked for.
-    pub fates: usize,
-    /// Crashes and starts of nodes.
-    pub crashes: usize,
-    /// Number of stops of a node for lack of space.
-    pub full_disks: usize,
-    /// Nodes that have replaced lost ones, and vote.
-    pub replacements: usize,
-    /// Images that nodes have written.
-    pub images: usize,
-    /// Images of other nodes that were installed.
-    pub installs: usize,
-    /// Disks that went back to an earlier state.
-    pub went_back: usize,
-    /// Payloads that were damaged on a disk.
-    pub damaged_payloads: usize,
-    /// Damaged payloads that a running node has found.
-    pub found_payloads: usize,
-    /// Damaged files of images that a running node has found.
-    pub found_files: usize,
-    /// Times that stream 0 was damaged.
-    pub damaged_raft_logs: usize,
-    /// Starts of nodes that may have forgotten promises.
-    pub forgetful_starts: usize,
-    /// Starts of nodes with a damaged image.
-    pub tables_lost: usize,
-    /// Entries of the log.
-    pub entries: u64,
-    /// Virtual time, in milliseconds.
-    pub simulated_ms: u64,
-    /// A hash of all events and their times: the same seed gives the same hash.
-    pub trace: u64,
-}
-
-impl SimReport {
-    /// Whether the run was substantial: a change of leader, and a hundred commands.
-    #[must_use]
-    pub fn counts(&self) -> bool {
-        self.leaders >= 2 && self.acknowledged >= 100
     }
 }
 
@@ -152,8 +107,14 @@ pub(super) enum Event {
     Damage,
     /// A disk is lost, if the cluster can tolerate that.
     LoseDisk(usize),
-    /// The operator requests that this node become a member.
+    /// The operator requests that this node become a member in the place of a lost one.
     AskToReplace(NodeId),
+    /// The operator decides which node joins or leaves.
+    ChangeMembers,
+    /// The operator requests that this node become a member.
+    AskToAdd(NodeId),
+    /// The operator requests that this node be no member any more.
+    AskToRemove(NodeId),
     /// The next step towards a disk that goes back, or from there.
     Back(Step),
 }
@@ -182,6 +143,12 @@ pub(super) struct World {
     pub(super) has_faults: bool,
     pub(super) report: SimReport,
     pub(super) damage: Damage,
+    /// Members with which the cluster began.
+    pub(super) founders: usize,
+    /// Decisions on members.
+    pub(super) member_changes: Random,
+    /// The node that is being removed.
+    pub(super) removing: Option<NodeId>,
 }
 
 /// Simulates a cluster.
@@ -198,10 +165,15 @@ pub fn run(options: &SimOptions) -> Result<SimReport, String> {
 impl World {
     fn new(options: &SimOptions) -> Result<Self, String> {
         let mut random = Random::stream(options.seed, 2);
-        let members: Vec<_> = (1..=options.nodes as u64).map(NodeId::first).collect();
+        let mut member_changes = Random::stream(options.seed, 7);
+        let founders = match options.nodes {
+            all if !options.changes_members => all,
+            all => 1 + 2 * member_changes.index(all / 2),
+        };
+        let members: Vec<_> = (1..=founders as u64).map(NodeId::first).collect();
         let mut nodes = Vec::new();
         let images = 20 << random.below(6);
-        for id in &members {
+        for number in 1..=options.nodes {
             let node_options = NodeOptions {
                 election_timeout: Duration::from_millis(300),
                 heartbeat: Duration::from_millis(60),
@@ -220,8 +192,12 @@ impl World {
                 planted: FaultInjection::of(options.planted),
                 ..NodeOptions::default()
             };
-            let node = SimNode::create(*id, options.nodes, options.workers, node_options);
-            nodes.push(node.map_err(|error| error.to_string())?);
+            let id = NodeId::first(number as u64);
+            let node = SimNode::create(id, founders, options.workers, node_options);
+            let mut node = node.map_err(|error| error.to_string())?;
+            // It has no directory yet.
+            node.is_wiped = number > founders;
+            nodes.push(node);
         }
         let clients = (0..options.clients).map(|number| {
             let random = Random::stream(options.seed, 100 + number as u64);
@@ -248,6 +224,9 @@ impl World {
             has_faults: false,
             report: SimReport::default(),
             damage: Damage::new(options.seed),
+            founders,
+            member_changes,
+            removing: None,
         };
         for node in 0..options.nodes {
             world.start(node)?;
@@ -270,6 +249,9 @@ impl World {
         self.after(500 * MS, Event::Fault);
         if self.damages() {
             self.after(700 * MS, Event::Damage);
+        }
+        if self.options.changes_members {
+            self.after(300 * MS, Event::ChangeMembers);
         }
         while self.now < until {
             self.step()?;
@@ -319,7 +301,7 @@ impl World {
                 })
         };
         let (members, _) = self.nodes.split_at(self.options.nodes);
-        clients && members.iter().all(has_all) && self.all_vote()
+        clients && members.iter().all(has_all) && self.all_members_vote()
     }
 
     /// Describes a cluster that makes no progress.
@@ -345,12 +327,15 @@ impl World {
     fn finish(mut self) -> Result<SimReport, String> {
         for node in &self.nodes {
             if let Some(shared) = node.shared() {
-                let hash = state_hash(shared);
-                self.checks.state(node.id, shared.applied(), hash)?;
+                let applied = shared.applied();
+                self.checks.state(node.id, applied, state_hash(shared))?;
+                let view = shared.replica.view().map_err(|error| error.to_string())?;
+                self.checks.rows(node.id, &view, applied)?;
             }
         }
-        if let Some(sum) = self.checks.sum() {
-            let expected = self.checks.accounts() * OPENING_BALANCE;
+        let applied = self.checks.applied();
+        if let Some((sum, accounts)) = self.checks.model.sum(ACCOUNTS_TABLE, applied) {
+            let expected = accounts * OPENING_BALANCE;
             if sum != expected {
                 return Err(format!("all accounts together have {sum}, not {expected}"));
             }
@@ -359,6 +344,10 @@ impl World {
         self.report.acknowledged = self.checks.acknowledged;
         self.report.reads = self.checks.reads;
         self.report.fates = self.checks.fates;
+        self.report.scans = self.checks.scans;
+        self.report.deletions = self.checks.model.deletions;
+        self.report.drops = self.checks.model.drops;
+        self.report.after_drop = self.checks.model.after_drop;
         self.report.replacements = self.checks.replacements();
         self.report.entries = self.checks.applied();
         self.report.simulated_ms = self.now / MS;
@@ -383,6 +372,9 @@ impl World {
             Event::Restart(node) => 600 + *node as u64,
             Event::LoseDisk(node) => 700 + *node as u64,
             Event::AskToReplace(node) => 800 + node.number(),
+            Event::ChangeMembers => 900,
+            Event::AskToAdd(node) => 1000 + node.number(),
+            Event::AskToRemove(node) => 1100 + node.number(),
             Event::Back(step) => 900 + *step as u64,
         };
         let bytes = [self.now.to_le_bytes(), kind.to_le_bytes()].concat();
@@ -417,7 +409,7 @@ impl World {
                 if self.has_faults && self.random.chance(0.003) {
                     self.replace_client(client);
                 }
-                let floor = self.checks.acknowledged_lsn;
+                let floor = self.checks.seen_lsn;
                 let sent = self.clients[client].act(self.now, floor);
                 self.send_requests(client, sent);
                 let pause = 1 + self.random.below(40);
@@ -435,6 +427,9 @@ impl World {
             Event::Damage => self.damage(),
             Event::LoseDisk(node) => self.lose_disk(node),
             Event::AskToReplace(node) => self.ask_to_replace(node),
+            Event::ChangeMembers => self.change_members(),
+            Event::AskToAdd(node) => self.ask_to_add(node),
+            Event::AskToRemove(node) => self.ask_to_remove(node),
             Event::Back(step) => self.go_on_back(step),
         }
         self.deliver();
@@ -476,7 +471,7 @@ impl World {
                 sent.or_insert_with(|| commands.clone());
             }
             let mut node = self.clients[client].node;
-            if let Request::Read { freshness, .. } = request
+            if let Some(freshness) = freshness_of(&request)
                 && (freshness != Freshness::Leader || self.random.chance(0.5))
             {
                 // A leader that was deposed must not answer, a follower not too early.
@@ -501,6 +496,15 @@ impl World {
         let all = std::mem::take(&mut *self.outbox.lock());
         for sent in all {
             match sent {
+                Sent::Peer { from, to, .. } if self.is_told_gone(from, to) => {
+                    // It looks why it has stopped.
+                    let sender = self.nodes.iter().position(|it| it.id == from);
+                    if let Some(node) = sender {
+                        let (life, part) = (self.nodes[node].life, Part::Raft);
+                        self.after(0, Event::Run { node, life, part });
+                    }
+                }
+                Sent::Peer { from, to, .. } if !self.is_connected(from, to) => {}
                 Sent::Peer { from, to, message } => {
                     for delay in self.links.delays(from, to, &mut self.random) {
                         let message = message.clone();
@@ -519,6 +523,33 @@ impl World {
                 }
             }
         }
+    }
+
+    fn running(&self, id: NodeId) -> Option<&Running> {
+        let mut nodes = self.nodes.iter().filter(|it| it.id == id);
+        nodes.find_map(|it| it.running.as_ref())
+    }
+
+    /// Tells a node that is no member any more, if the other one knows. Returns whether it was told.
+    fn is_told_gone(&self, from: NodeId, to: NodeId) -> bool {
+        let is_cut = self.links.cut.contains(&(from, to)) || self.links.cut.contains(&(to, from));
+        let (Some(sender), Some(receiver)) = (self.running(from), self.running(to)) else {
+            return false;
+        };
+        let is_told = !is_cut && receiver.admitted.lock().has_gone(from);
+        if is_told {
+            sender.inbox.gone(to);
+        }
+        is_told
+    }
+
+    /// Whether the networks of both nodes let messages of the first one through.
+    fn is_connected(&self, from: NodeId, to: NodeId) -> bool {
+        let (Some(sender), Some(receiver)) = (self.running(from), self.running(to)) else {
+            // It may run when the message arrives.
+            return true;
+        };
+        admits(&sender.admitted.lock(), from, to) && admits(&receiver.admitted.lock(), to, from)
     }
 
     /// Schedules the parts that have work.
@@ -575,6 +606,10 @@ impl World {
         self.seen[node] = (life, applied);
         let lost = place.shared().is_some_and(|shared| shared.tables_lost);
         self.report.tables_lost += usize::from(lost);
+        if let Some(running) = &place.running {
+            let members = running.parts.raft.membership();
+            self.checks.members(place.id, members)?;
+        }
         let forgets = place.running.as_ref().is_some_and(|it| it.forgets);
         self.report.forgetful_starts += usize::from(forgets);
         if let Some(shared) = place.shared().filter(|_| applied > 0 && !lost) {
@@ -628,6 +663,7 @@ impl World {
         };
         let shared = Arc::clone(&running.parts.shared);
         let id = self.nodes[node].id;
+        let is_first = self.checks.members(id, running.parts.raft.membership())?;
         if let Some(failure) = shared.failure.lock().clone() {
             return match &*failure {
                 NodeFailure::ImageInstalled { .. } => {
@@ -652,20 +688,16 @@ impl World {
         }
         let view = shared.view.lock().clone();
         self.checks.view(id, &view)?;
-        let is_first = self.checks.members(running.parts.raft.membership());
         let applied = shared.applied();
         let (_, seen) = self.seen[node];
         for index in seen + 1..=applied {
             let entry = running.parts.raft.entry(index);
             let entry = entry.ok_or_else(|| format!("node {id} has no entry {index}"))?;
-            let body = entry.body.clone();
-            let payload = || match body {
-                crate::entry::EntryBody::Group(payload) => {
-                    let cached = shared.cache.get(&payload);
-                    let bytes = cached.or_else(|| shared.store.read_payload(payload.name).ok());
-                    bytes.map(|it| it.to_vec())
-                }
-                _ => None,
+            let payload = |payload: &PayloadRef| {
+                // The node's own may have been damaged since it was applied.
+                let own = std::iter::once(&shared);
+                let mut nodes = own.chain(self.nodes.iter().filter_map(SimNode::shared));
+                nodes.find_map(|it| whole_payload(it, payload))
             };
             self.checks.apply(id, entry, payload)?;
         }
@@ -757,7 +789,7 @@ impl World {
             13.. => self.begin_to_go_back(node, leader),
             7 => self.nodes[node].is_slow = !self.nodes[node].is_slow,
             8 if self.options.planted == Some(Fault::WipedNodeReturns) => {
-                let wiped = self.nodes[node].wipe(self.options.nodes);
+                let wiped = self.nodes[node].wipe(self.founders);
                 if wiped.is_ok() {
                     self.after(10 * MS, Event::Restart(node));
                 }
@@ -775,11 +807,27 @@ impl World {
     }
 }
 
-fn state_hash(shared: &crate::shared::Shared) -> u128 {
+/// A payload, if a node has it whole.
+fn whole_payload(shared: &Shared, payload: &PayloadRef) -> Option<Bytes> {
+    let cached = shared.cache.get(payload);
+    let bytes = cached.or_else(|| shared.store.read_payload(payload.name).ok());
+    bytes.filter(|bytes| payload.matches(bytes))
+}
+
+fn state_hash(shared: &Shared) -> u128 {
     let view = shared.replica.view().expect("it is open");
     let tables = view.state_hash(|| true).expect("no view expires");
     let tables = tables.expect("it is not ended");
     tables.wrapping_add(shared.sessions.lock().state_hash())
+}
+
+fn freshness_of(request: &Request) -> Option<Freshness> {
+    match request {
+        Request::Read { freshness, .. }
+        | Request::Scan { freshness, .. }
+        | Request::Tables { freshness, .. } => Some(*freshness),
+        _ => None,
+    }
 }
 
 /// The name of all clients.
