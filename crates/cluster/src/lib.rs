@@ -31,6 +31,7 @@ mod metrics;
 mod monitor;
 pub mod network;
 mod node;
+mod node_id;
 mod node_reads;
 mod office;
 mod pacing;

@@ -22,7 +22,7 @@ use namiki_client::protocol::{MemberChange, NodeAddresses};
 use serde::{Deserialize, Serialize};
 
 use crate::entry::{EntryBody, LogEntry};
-use crate::network::NodeId;
+use crate::node_id::NodeId;
 
 /// The most members.
 pub(crate) const MEMBERS_MAX: usize = 32;
@@ -465,8 +465,8 @@ mod tests {
             assert_eq!(MembershipChange::decode(&bytes[..bytes.len() - 1]), None);
         }
         assert_eq!(MembershipChange::decode(b"\x07"), None);
-        let nobody = MembershipChange::Move { moved: Vec::new() };
-        assert_eq!(MembershipChange::decode(&nobody.encode()), None);
+        let empty = MembershipChange::Move { moved: Vec::new() };
+        assert_eq!(MembershipChange::decode(&empty.encode()), None);
         let mut nowhere = add(4, 1);
         if let MembershipChange::Add { addresses, .. } = &mut nowhere {
             addresses.client = "x".to_owned();

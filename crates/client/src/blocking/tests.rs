@@ -392,7 +392,7 @@ fn without_a_node_the_time_runs_out() {
 }
 
 #[test]
-fn a_change_of_members_is_asked_for_until_a_leader_answers() {
+fn member_changes_are_asked_for_until_a_leader_answers() {
     let replace = |node| MemberChange::Replace {
         node,
         incarnation: 2,

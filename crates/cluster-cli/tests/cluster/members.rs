@@ -26,7 +26,7 @@ fn wait_for_more(acknowledged: &AtomicU64) {
 }
 
 #[test]
-fn one_node_grows_to_five_and_shrinks_to_three_under_load() {
+fn a_cluster_grows_to_five_and_shrinks_under_load() {
     let cluster = Cluster::of_nodes(1, &[]);
     let mut client = cluster.client();
     let table = client.create_table("rows", true).unwrap();

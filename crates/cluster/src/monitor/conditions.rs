@@ -205,8 +205,8 @@ fn leader(node: &Observation, found: &mut Found) {
         return found.warn(
             Subject::Leader,
             format!(
-                "this node does not vote, and no leader sends it the log: if it is a replacement, admit it by namiki cluster replace {number}; \
-                 otherwise repair the links to the others"
+                "this node does not vote, and no leader sends it the log: if it is new, admit it by namiki cluster add {number}, or replace {number} if \
+                 it is a replacement; otherwise repair the links to the others"
             ),
         );
     }
@@ -231,7 +231,8 @@ fn reach(node: &Observation, peer: &ObservedPeer, found: &mut Found) {
         found.warn(
             Subject::Peer(number),
             format!(
-                "node {number} is not reached at {}: start it, or repair the link; if its directory is lost, run namiki cluster replace {number}",
+                "node {number} is not reached at {}: start it, or repair the link; if its directory is lost, run namiki cluster replace {number}; if it is gone for good, namiki cluster \
+                 remove {number}",
                 connections.address
             ),
         );
@@ -463,7 +464,7 @@ mod tests {
             |node, _| (node.leader, node.votes) = (None, false),
             Subject::Leader,
             Severity::Warning,
-            "admit it by namiki cluster replace 1",
+            "admit it by namiki cluster add 1, or replace 1",
         );
     }
 

@@ -393,7 +393,7 @@ fn a_leader_that_is_to_go_hands_over_first() {
 }
 
 #[test]
-fn a_leader_writes_the_addresses_of_its_configuration_into_the_log() {
+fn a_leader_logs_the_addresses_of_its_configuration() {
     let mut options = options(NodeId::first(1), FaultInjection::default());
     options.addresses = (1..=3).map(|it| (it, addresses(it))).collect();
     let restored = RestoredRaft {
@@ -422,7 +422,7 @@ fn a_leader_writes_the_addresses_of_its_configuration_into_the_log() {
 
 /// A follower that does not know the new leader takes its log: it learns from it that the leader is a member.
 #[test]
-fn a_node_that_is_behind_follows_a_leader_that_it_does_not_know() {
+fn a_follower_that_is_behind_follows_an_unknown_leader() {
     let mut cluster = Cluster::new(3);
     let leader = cluster.leader();
     let behind = follower(leader, 3);

@@ -21,6 +21,7 @@ mod checks;
 mod client;
 mod damage;
 mod damaged;
+mod delivery;
 mod disks_back;
 mod log_matching;
 mod member_changes;

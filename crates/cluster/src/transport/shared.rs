@@ -353,7 +353,11 @@ impl Network for Shared {
         for node in &expected {
             let member = members.of_number(node.number());
             let addresses = member.and_then(|it| it.addresses.as_ref());
-            peers.site(node.number()).set_addresses_in_log(addresses);
+            if peers.site(node.number()).set_addresses_in_log(addresses) {
+                let addresses = addresses.map_or("", |it| &it.peer);
+                slog::warn!(self.logger, "the configuration has other addresses of node {} than the cluster, which are dialled first: correct it, or \
+                    tell the cluster by namiki cluster move {}", node.number(), node.number(); "in_cluster" => addresses);
+            }
             self.add(&mut peers, *node);
         }
         peers.members = expected;

@@ -47,8 +47,11 @@ impl Site {
         self.configured.is_some()
     }
 
-    pub(super) fn set_addresses_in_log(&self, addresses: Option<&NodeAddresses>) {
-        *self.in_log.lock() = addresses.cloned();
+    /// Sets the addresses according to the log. Returns whether they have changed, and are others than the configuration's.
+    pub(super) fn set_addresses_in_log(&self, addresses: Option<&NodeAddresses>) -> bool {
+        let before = std::mem::replace(&mut *self.in_log.lock(), addresses.cloned());
+        let differs = self.configured.is_some() && self.configured.as_ref() != addresses;
+        addresses.is_some() && before.as_ref() != addresses && differs
     }
 
     /// The address to be dialled at this attempt; `None`: none is known. The log has one, and the configuration may have another one.
@@ -101,10 +104,11 @@ mod tests {
         let site = Site::configured(&settings);
         let tried = |site: &Site| [0, 1, 2].map(|attempt| site.peer_address(attempt).unwrap());
         assert_eq!(tried(&site), ["file:1"; 3]);
-        site.set_addresses_in_log(Some(&addresses("log")));
+        assert!(site.set_addresses_in_log(Some(&addresses("log"))));
+        assert!(!site.set_addresses_in_log(Some(&addresses("log"))));
         assert_eq!(tried(&site), ["log:1", "file:1", "log:1"]);
         assert_eq!(site.client_address().unwrap(), "log:2");
-        site.set_addresses_in_log(Some(&addresses("file")));
+        assert!(!site.set_addresses_in_log(Some(&addresses("file"))));
         assert_eq!(tried(&site), ["file:1"; 3]);
         let unknown = Site::unknown(4);
         assert_eq!(

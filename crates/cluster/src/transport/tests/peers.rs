@@ -219,7 +219,7 @@ fn a_member_that_was_removed_is_told() {
 
 /// Neither has the other in its configuration.
 #[test]
-fn a_member_of_the_log_is_dialled_at_its_address_there() {
+fn members_are_dialled_at_their_addresses_in_the_log() {
     let (one, three) = (listeners(), listeners());
     let address = |it: &Listeners| it.peers.local_addr().unwrap().to_string();
     let addresses = |it: &Listeners, node| peer(node, &address(it)).addresses;
