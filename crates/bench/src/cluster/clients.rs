@@ -9,6 +9,7 @@ use namiki_client::protocol::{Command, Outcome};
 use namiki_client::{AsyncSession, ClientError, Group};
 use namiki_platform::seeded_random::Random;
 
+use super::faults::FaultEvent;
 use super::gaps::Gaps;
 use super::history::Recorder;
 use super::witness::Witness;
@@ -45,6 +46,14 @@ pub(super) struct Shared {
 }
 
 impl Shared {
+    /// The longest time without any acknowledgement in the timed part, except around faults.
+    pub(super) fn longest_gap_ms(&self, faults: &[FaultEvent]) -> f64 {
+        let faults: Vec<Instant> = faults.iter().map(|fault| fault.at).collect();
+        let timed = self.timed_from.zip(self.timed_to);
+        let longest = timed.map(|timed| self.gaps.longest(timed, &faults));
+        longest.unwrap_or_default().as_secs_f64() * 1e3
+    }
+
     /// Records the answer to a group that was started at `begun`.
     pub(super) fn acknowledged(
         &mut self,

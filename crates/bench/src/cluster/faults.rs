@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use namiki_platform::seeded_random::Random;
 
+use super::harmed_directory::{Part, damage, put_back};
 use super::local_cluster::LocalCluster;
 use super::namespaces::Namespaces;
 use super::slow_disk::SlowDisk;
@@ -20,8 +21,8 @@ const INTERVAL: Duration = Duration::from_millis(10);
 const ELECTION_WAIT: Duration = Duration::from_secs(10);
 
 const EXAMPLE: &str = "write none, or one of kill-leader, stop-leader, cut-leader, kill-follower, stop-follower, cut-follower, \
-                       break-leader, mixed, drop-leader, lose-follower, kill-and-lose, restart-all, slow-disk, full-disk, and how \
-                       often: kill-leader:5s";
+                       break-leader, mixed, drop-leader, lose-follower, kill-and-lose, damage, put-back, grow, everything, \
+                       restart-all, slow-disk, full-disk, and how often: kill-leader:5s";
 
 /// The kind of a fault, and its period.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -41,6 +42,12 @@ pub(super) enum Kind {
     Mixed,
     /// The leader is killed, or another node loses its directory.
     KillAndLose,
+    /// Data of any node is damaged: payloads, the image, or Raft's part of the log.
+    Damage,
+    /// A node is added, and removed later.
+    Grow,
+    /// Any of these: kill, stop, cut, lose, damage, put back, grow.
+    Everything,
     /// Messages from the leader, to it, or both, are dropped.
     DropLeader,
     /// SIGKILL of all nodes at once, followed by a restart of all.
@@ -61,12 +68,17 @@ pub(super) enum Harm {
     Cut,
     /// It is killed and its directory removed; a replacement takes its place later.
     Lose,
+    /// It is killed and data in its directory damaged; it is restarted later.
+    Damage(Part),
+    /// It is killed and its directory replaced by an earlier copy; it is restarted later.
+    PutBack,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Victim {
     Leader,
     Follower,
+    Any,
 }
 
 /// A fault or its repair.
@@ -88,9 +100,10 @@ enum Broken {
     Links,
     SlowDisk(SlowDisk, u64),
     FullDisk(u64),
+    Grown(u64),
 }
 
-const KINDS: [(&str, Kind); 14] = [
+const KINDS: [(&str, Kind); 18] = [
     ("kill-leader", Kind::Node(Harm::Kill, Victim::Leader)),
     ("stop-leader", Kind::Node(Harm::Stop, Victim::Leader)),
     ("cut-leader", Kind::Node(Harm::Cut, Victim::Leader)),
@@ -102,6 +115,10 @@ const KINDS: [(&str, Kind); 14] = [
     ("drop-leader", Kind::DropLeader),
     ("lose-follower", Kind::Node(Harm::Lose, Victim::Follower)),
     ("kill-and-lose", Kind::KillAndLose),
+    ("damage", Kind::Damage),
+    ("put-back", Kind::Node(Harm::PutBack, Victim::Any)),
+    ("grow", Kind::Grow),
+    ("everything", Kind::Everything),
     ("restart-all", Kind::RestartAll),
     ("slow-disk", Kind::SlowDisk),
     ("full-disk", Kind::FullDisk),
@@ -141,14 +158,29 @@ impl Harm {
             Self::Stop => "stop",
             Self::Cut => "cut",
             Self::Lose => "lose",
+            Self::Damage(part) => part.name(),
+            Self::PutBack => "put-back",
         }
     }
 
-    fn begin(self, cluster: &LocalCluster, node: u64) -> Result<(), BenchError> {
+    fn begin(
+        self,
+        cluster: &LocalCluster,
+        node: u64,
+        random: &mut Random,
+    ) -> Result<(), BenchError> {
         match self {
             Self::Kill => cluster.run(["kill", &node.to_string()]),
             Self::Stop => cluster.run(["pause", &node.to_string()]),
             Self::Lose => cluster.lose(node),
+            Self::Damage(part) => {
+                cluster.run(["kill", &node.to_string()])?;
+                damage(&cluster.directory_of(node)?, part, random)
+            }
+            Self::PutBack => {
+                cluster.run(["kill", &node.to_string()])?;
+                put_back(&cluster.directory_of(node)?, &cluster.copy_of(node))
+            }
             Self::Cut => {
                 let mut others = cluster.nodes.iter().filter(|other| other.id != node);
                 others.try_for_each(|other| cluster.run(["cut", &format!("{node}-{}", other.id)]))
@@ -159,6 +191,11 @@ impl Harm {
     fn end(self, cluster: &LocalCluster, node: u64) -> Result<&'static str, BenchError> {
         match self {
             Self::Kill => cluster.restart(node).map(|()| "restart"),
+            // It heals while it serves.
+            Self::Damage(_) | Self::PutBack => {
+                cluster.restart(node)?;
+                cluster.wait_until_whole(node).map(|()| "heal")
+            }
             Self::Stop => cluster
                 .run(["resume", &node.to_string()])
                 .map(|()| "resume"),
@@ -197,8 +234,13 @@ impl Fault {
         // The last fault, and the term before it.
         let mut last: Option<(usize, u64)> = None;
         for round in 1.. {
-            if !wait_until(begin + self.every * round) {
+            let due = begin + self.every * round;
+            if !wait_until(due) {
                 break;
+            }
+            if due.elapsed() > self.every {
+                // The last repair has taken longer than a period.
+                continue;
             }
             // Without a leader there is no target.
             let Some((leader, term)) = cluster.leader_and_term() else {
@@ -218,6 +260,11 @@ impl Fault {
             let broken = self.begin(cluster, small_disk, leader, &mut random, &mut event)?;
             wait_until(begin + self.every * round + self.every / 2);
             end(broken, cluster, small_disk, &mut event)?;
+            if self.kind == Kind::Everything {
+                // The next one may take another node.
+                let mut nodes = cluster.nodes.iter();
+                nodes.try_for_each(|node| cluster.wait_until_whole(node.id))?;
+            }
         }
         let begin = Instant::now();
         while last.is_some() && begin.elapsed() < ELECTION_WAIT {
@@ -248,6 +295,23 @@ impl Fault {
             // A cluster of one has no followers.
             Kind::Node(_, Victim::Follower) if others.is_empty() => return Ok(None),
             Kind::Node(harm, Victim::Follower) => (harm, any(&others, random)),
+            Kind::Node(harm, Victim::Any) => (harm, any(&all, random)),
+            Kind::Damage => (Harm::Damage(Part::any(random)), any(&all, random)),
+            Kind::Everything if !random.chance(0.1) => {
+                let harm = match random.below(8) {
+                    0 if !others.is_empty() => Harm::Lose,
+                    0..3 => any_harm(random),
+                    3..6 => Harm::Damage(Part::any(random)),
+                    _ => Harm::PutBack,
+                };
+                (harm, any(&all, random))
+            }
+            Kind::Grow | Kind::Everything => {
+                let new = all.last().copied().unwrap_or_default() + 1;
+                event("add", &[new], true);
+                cluster.run(["add", &new.to_string()])?;
+                return Ok(Some(Broken::Grown(new)));
+            }
             Kind::BreakLeader => (any_harm(random), leader),
             Kind::Mixed => (any_harm(random), any(&all, random)),
             Kind::KillAndLose if random.chance(0.5) || others.is_empty() => (Harm::Kill, leader),
@@ -296,7 +360,7 @@ impl Fault {
             }
         };
         event(harm.name(), &[node], true);
-        harm.begin(cluster, node)?;
+        harm.begin(cluster, node, random)?;
         Ok(Some(Broken::Node(harm, node)))
     }
 }
@@ -326,6 +390,11 @@ fn end(
         Some(Broken::Node(harm, node)) => {
             let what = harm.end(cluster, node)?;
             event(what, &[node], false);
+            Ok(())
+        }
+        Some(Broken::Grown(node)) => {
+            cluster.run(["remove", &node.to_string()])?;
+            event("remove", &[node], false);
             Ok(())
         }
         Some(Broken::All) => {

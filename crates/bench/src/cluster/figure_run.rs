@@ -71,6 +71,8 @@ impl FigureRun {
                 skew: 0.0,
                 hot_pairs: 0,
                 registers: 0,
+                rows: 0,
+                row_bytes: 8,
                 seed: self.seed,
             },
             reads: 0.0,

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+/// A fault explains gaps for this long.
+const NEAR: Duration = Duration::from_secs(5);
 /// Shorter gaps are normal.
 const SHORTEST: Duration = Duration::from_millis(5);
 
@@ -26,6 +28,22 @@ impl Gaps {
             self.gaps.push((self.last, now));
         }
         self.last = now;
+    }
+
+    /// The longest gap in a part of the run that is not near one of these moments.
+    pub(super) fn longest(&self, (from, to): (Instant, Instant), faults: &[Instant]) -> Duration {
+        let is_near = |(begin, end): &&(Instant, Instant)| {
+            let mut faults = faults.iter();
+            faults.any(|at| end > at && *begin < *at + NEAR)
+        };
+        let within = self
+            .gaps
+            .iter()
+            .filter(|(begin, end)| *begin >= from && *end <= to);
+        let gaps = within.filter(|gap| !is_near(gap));
+        gaps.map(|(begin, end)| *end - *begin)
+            .max()
+            .unwrap_or_default()
     }
 
     /// For each fault, the longest gap that ended after it and began before the next one, if there
@@ -62,5 +80,12 @@ mod tests {
         let around = gaps.around(&[ms(100), ms(1000)]);
         assert_eq!(around, [559, 699].map(|ms| Some(Duration::from_millis(ms))));
         assert!(gaps.around(&[]).is_empty());
+        let all = (begin, ms(2000));
+        assert_eq!(gaps.longest(all, &[]), Duration::from_millis(699));
+        assert_eq!(
+            gaps.longest((begin, ms(1000)), &[]),
+            Duration::from_millis(559)
+        );
+        assert_eq!(gaps.longest(all, &[ms(50)]), Duration::ZERO);
     }
 }

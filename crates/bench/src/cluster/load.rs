@@ -10,8 +10,9 @@ use crate::error::BenchError;
 /// Number of rows in a command, and of commands in a group.
 const ROWS: u64 = 1000;
 const COMMANDS: u64 = 20;
-/// Number of rows in a read.
+/// Number of rows in a read, and bytes of their values.
 const READ_ROWS: u64 = 20_000;
+const READ_BYTES: u64 = 4 << 20;
 
 /// Writes the accounts of a plan. For a plan without accounts, deletes its rows.
 pub(super) async fn load(session: &mut AsyncSession, plan: &Plan) -> Result<(), BenchError> {
@@ -50,8 +51,9 @@ pub(super) async fn verify(
 ) -> Result<Findings, BenchError> {
     let mut findings = Findings::default();
     let rows = witness.rows();
-    for first in (0..rows).step_by(READ_ROWS as usize) {
-        let these = first..rows.min(first + READ_ROWS);
+    let at_once = READ_ROWS.min(READ_BYTES / plan.row_bytes as u64).max(1);
+    for first in (0..rows).step_by(at_once as usize) {
+        let these = first..rows.min(first + at_once);
         let keys = these.clone().map(|row| (plan.table, key_of(row)));
         let found = client.read(keys.collect()).await?;
         for (row, value) in these.zip(&found.values) {

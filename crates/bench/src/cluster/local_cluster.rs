@@ -29,6 +29,8 @@ const LEAD_TIMEOUT: Duration = Duration::from_secs(60);
 const LEAD_BACKOFF: Duration = Duration::from_millis(1200);
 /// Time limit for a node to hash all its rows.
 const HASH_TIMEOUT: Duration = Duration::from_secs(60);
+/// Time limit for a node to heal.
+const HEAL_TIMEOUT: Duration = Duration::from_secs(180);
 /// Time limit for a node to exit.
 const END_TIMEOUT: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(2);
@@ -300,14 +302,53 @@ impl LocalCluster {
     /// Ends a node and removes its directory, as if its disk were lost.
     pub(super) fn lose(&self, id: u64) -> Result<(), BenchError> {
         self.run(["kill", &id.to_string()])?;
+        let directory = self.directory_of(id)?;
+        let removed = fs::remove_dir_all(&directory);
+        removed.map_err(BenchError::file("remove", &directory))
+    }
+
+    /// The directory of a node's data.
+    pub(super) fn directory_of(&self, id: u64) -> Result<PathBuf, BenchError> {
         let node = self.node(id);
         let config = node.map_or(Ok(None), |node| read_config(&node.dir))?;
         let Some(config) = config else {
-            let why = format!("there is no node {id}, whose directory could be lost");
+            let why = format!("there is no node {id}, whose directory could be harmed");
             return Err(BenchError::Cluster(why));
         };
-        let removed = fs::remove_dir_all(&config.directory);
-        removed.map_err(BenchError::file("remove", &config.directory))
+        Ok(config.directory)
+    }
+
+    /// The place of an earlier copy of a node's directory.
+    pub(super) fn copy_of(&self, id: u64) -> PathBuf {
+        self.dir.join(format!("copy-{id}"))
+    }
+
+    /// Waits until a node votes, lacks no payload, and has applied what is committed now.
+    pub(super) fn wait_until_whole(&self, id: u64) -> Result<(), BenchError> {
+        let begin = Instant::now();
+        let mut committed = None;
+        loop {
+            let statuses = self.statuses();
+            let mut leaders = statuses.iter().filter(|it| it.role == Role::Leader);
+            if committed.is_none() {
+                committed = leaders.next().map(|it| it.committed_lsn);
+            }
+            let is_whole = |it: &NodeStatus| {
+                let votes = matches!(it.role, Role::Leader | Role::Follower);
+                let has_all = committed.is_some_and(|committed| it.applied_lsn >= committed);
+                it.node == id && votes && it.missing_payloads == 0 && has_all
+            };
+            if statuses.iter().any(is_whole) {
+                return Ok(());
+            }
+            interrupt::check()?;
+            if begin.elapsed() > HEAL_TIMEOUT {
+                let seconds = HEAL_TIMEOUT.as_secs();
+                let why = format!("node {id} has not healed within {seconds} s: {statuses:?}");
+                return Err(BenchError::Check(why));
+            }
+            std::thread::sleep(POLL);
+        }
     }
 
     fn node(&self, id: u64) -> Option<&Node> {

@@ -6,7 +6,7 @@
 //! | `shape.rs`, `local_cluster.rs` | the cluster, started and harmed through `namiki-cluster` |
 //! | `workload.rs`, `load.rs` | the commands, and the accounts |
 //! | `clients.rs`, `run.rs` | the clients, and the run |
-//! | `faults.rs`, `slow_disk.rs`, `small_disk.rs`, `namespaces.rs` | the injected faults |
+//! | `faults.rs`, `harmed_directory.rs`, `slow_disk.rs`, `small_disk.rs`, `namespaces.rs` | the injected faults |
 //! | `gaps.rs` | gaps between acknowledgements |
 //! | `registers.rs`, `register_client.rs` | the workload `register` |
 //! | `history/` | its history, and the check for strict serializability |
@@ -22,6 +22,7 @@ mod faults;
 mod figure_run;
 mod footprint;
 mod gaps;
+mod harmed_directory;
 mod history;
 mod history_check;
 mod load;
@@ -60,6 +61,8 @@ use crate::repetitions::in_turns;
 use crate::result_writer::Report;
 use crate::run_folder::Place;
 
+/// Commands that a client of `rows` sends together, unless told otherwise.
+const ROWS_BATCH: u32 = 100;
 /// The node in Tokyo, the paper's leader: from other cities, the distances to a majority differ.
 const TOKYO: u64 = 1;
 
@@ -72,6 +75,7 @@ Workloads:
   transfer   the paper's: groups of transfers between accounts that no other group in flight uses
   payment    payers and payees by Zipf's law (--skew) among --accounts, or among few pairs (--hot-pairs)
   single     one row is written in each request, each client its own: many clients, a --batch of 1
+  rows       --rows rows of --row-bytes bytes are written, and a tenth of the commands delete; each client its own
   register   --registers rows, each written only by commands that name what it and up to two others hold, in groups of up
              to four; of the operations, --reads only read. All are recorded, with the clients' times, and checked: they
              must be strictly serializable, and with --history FILE they are kept for other checkers
@@ -88,6 +92,11 @@ Faults happen every so often while the clients work, and are mended half-way to 
   drop-leader:5s    what the leader sends, or what is sent to it, or both, is dropped: with --namespaces
   lose-follower:60s SIGKILL of a random other node, whose directory is removed; a replacement takes its place
   kill-and-lose:60s kill-leader or lose-follower, by chance
+  damage:30s        SIGKILL of a random node, bytes in its directory are damaged (payloads, image, or Raft's log), and a restart:
+                    it must heal
+  put-back:30s      SIGKILL of a random node, an earlier copy takes the place of its directory, and a restart: it must catch up
+  grow:30s          a node is added, and removed later
+  everything:30s    any of these by chance: kill, stop, cut, lose, damage, put-back, grow
   restart-all:5s    SIGKILL of all nodes at once, and a start of all
   slow-disk:5s      the leader's disk takes 20 writes in a second (control groups; needs root)
   full-disk:20s     the last node, which has a small disk of its own, has no room left: it must say so and end, and starts
@@ -119,7 +128,7 @@ pub(crate) struct ClusterArgs {
     /// Maximal number of commands in a group of the log [default: 5000]
     #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = RangedU64ValueParser::<u32>::from(1..=100_000))]
     group_size: Vec<u32>,
-    /// Commands that a client sends together [default: as --group-size; 1 with `single`]
+    /// Commands that a client sends together [default: as --group-size; 1 with `single`, 100 with `rows`]
     #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<u32>::from(1..=100_000))]
     batch: Option<u32>,
     /// Emulated distances between nodes [default: none]
@@ -152,6 +161,12 @@ pub(crate) struct ClusterArgs {
     /// Rows of `register`
     #[arg(long, value_name = "N", default_value = "32", value_parser = RangedU64ValueParser::<u64>::from(1..=1 << 20))]
     registers: u64,
+    /// Rows of `rows`
+    #[arg(long, value_name = "N", default_value = "100000", value_parser = RangedU64ValueParser::<u64>::from(1..=1 << 31))]
+    rows: u64,
+    /// Length of each, in bytes
+    #[arg(long, value_name = "N", default_value = "1000", value_parser = RangedU64ValueParser::<u64>::from(8..=1 << 19))]
+    row_bytes: u64,
     /// Fraction of the operations of `register` that only read
     #[arg(long, value_name = "SHARE", default_value = "0.3", value_parser = share)]
     reads: f64,
@@ -373,11 +388,14 @@ impl ClusterArgs {
                 batch: self.batch.unwrap_or(match self.workload {
                     Workload::Transfer | Workload::Payment | Workload::Register => group_size,
                     Workload::Single => 1,
+                    Workload::Rows => ROWS_BATCH,
                 }),
                 pairs: self.accounts / 2,
                 skew: self.skew,
                 hot_pairs: self.hot_pairs,
                 registers: self.registers,
+                rows: self.rows,
+                row_bytes: usize::try_from(self.row_bytes).unwrap_or(usize::MAX),
                 seed: self.seed,
             },
             reads: self.reads,

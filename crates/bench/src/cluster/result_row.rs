@@ -96,6 +96,8 @@ pub(super) struct ClusterRow<'a> {
     pub(super) failovers: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) failover_ms: Option<FailoverMs>,
+    /// The longest time without any acknowledgement in the timed part, except around faults.
+    pub(super) longest_gap_ms: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) history: Option<HistoryResult>,
     /// What the largest node took in each third of the timed part.
@@ -165,6 +167,7 @@ impl Row for ClusterRow<'_> {
             ("failovers", Cell::count(self.failovers as u64)),
             ("p50 ms down", down(|ms| ms.p50)),
             ("max", down(|ms| ms.max)),
+            ("ms gap", Cell::measure(Some(self.longest_gap_ms))),
         ]
     }
 }

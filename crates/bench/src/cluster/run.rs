@@ -150,7 +150,7 @@ impl<'a> Run<'a> {
         let mut client = AsyncClient::connect(cluster.addresses(), self.options(cluster)).await?;
         let name = match self.workload {
             Workload::Transfer | Workload::Payment => "bench-accounts",
-            Workload::Single => "bench-rows",
+            Workload::Single | Workload::Rows => "bench-rows",
             Workload::Register => "bench-registers",
         };
         let table = client.create_table(name, true).await?;
@@ -386,6 +386,7 @@ impl<'a> Run<'a> {
             faults: all_breaks,
             failovers: breaks.len(),
             failover_ms,
+            longest_gap_ms: shared.longest_gap_ms(faults),
             history: None,
             footprint_mib: None,
             seed: self.sizes.seed,

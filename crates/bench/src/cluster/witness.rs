@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use namiki_client::protocol::{Command, Outcome};
 
-use super::workload::{OPENING_BALANCE, Plan, Workload};
+use super::workload::{OPENING_BALANCE, Plan, Workload, value_of};
 
 /// The acknowledged commands.
 #[derive(Debug)]
@@ -18,6 +18,8 @@ pub(super) struct Witness {
     acknowledged: Vec<u64>,
     /// Transfers of an account with unknown outcomes, or a version that may be present.
     unknown: HashMap<u64, u64>,
+    /// Length of a row of the workload `rows`.
+    row_bytes: usize,
     /// Number of executed commands.
     pub(super) done: u64,
     /// Number of refused commands, for example because of an insufficient balance.
@@ -42,7 +44,7 @@ impl Witness {
     pub(super) fn new(plan: &Plan) -> Self {
         let rows = match plan.workload {
             Workload::Transfer | Workload::Payment => plan.accounts(),
-            Workload::Single => plan.pairs,
+            Workload::Single | Workload::Rows => plan.pairs,
             // The history of all operations is a stronger check.
             Workload::Register => 0,
         };
@@ -50,6 +52,7 @@ impl Witness {
             workload: plan.workload,
             acknowledged: vec![0; usize::try_from(rows).unwrap_or(0)],
             unknown: HashMap::new(),
+            row_bytes: plan.row_bytes,
             done: 0,
             rejected: 0,
             unresolved: 0,
@@ -81,7 +84,11 @@ impl Witness {
                     if let Some((row, version)) = write_of(command)
                         && let Some(last) = self.acknowledged.get_mut(row as usize)
                     {
-                        *last = version.max(*last);
+                        // A row of `rows` has one writer, which waits for each answer: a deleted one has no version.
+                        *last = match self.workload {
+                            Workload::Rows => version,
+                            _ => version.max(*last),
+                        };
                     }
                 }
             }
@@ -112,6 +119,9 @@ impl Witness {
         let Some(&acknowledged) = self.acknowledged.get(row as usize) else {
             return;
         };
+        if self.workload == Workload::Rows {
+            return self.compare_row(row, acknowledged, value, findings);
+        }
         let bytes = value.map(<[u8; 8]>::try_from).transpose();
         let Ok(number) = bytes.map(|bytes| bytes.map(u64::from_le_bytes)) else {
             findings.damaged += 1;
@@ -156,6 +166,28 @@ impl Witness {
         }
     }
 
+    /// Compares a row of the workload `rows`.
+    fn compare_row(
+        &self,
+        row: u64,
+        acknowledged: u64,
+        value: Option<&[u8]>,
+        findings: &mut Findings,
+    ) {
+        let version = value.map_or(Some(0), |value| {
+            let version = u64::from_le_bytes(value.first_chunk().copied()?);
+            (value == value_of(row, version, self.row_bytes)).then_some(version)
+        });
+        match version {
+            None => findings.damaged += 1,
+            Some(found) if found == acknowledged => {}
+            Some(found) if self.unknown.get(&row) == Some(&found) => {}
+            // Deleted, or an earlier version.
+            Some(found) if found < acknowledged => findings.lost += 1,
+            Some(_) => findings.duplicated += 1,
+        }
+    }
+
     /// Whether the total of all balances is unchanged, once all rows are compared.
     pub(super) fn is_conserved(&self, findings: &Findings) -> bool {
         let opened = u128::from(OPENING_BALANCE) * u128::from(self.rows());
@@ -164,14 +196,17 @@ impl Witness {
     }
 }
 
-/// The row that a command writes, and its new version.
+/// The row that a command writes, and its new version; 0 for a deleted one.
 fn write_of(command: &Command) -> Option<(u64, u64)> {
     let Command::Write(write) = command else {
         return None;
     };
     let (_, key, value) = write.rows.first()?;
     let row = u64::from_be_bytes(key.as_slice().try_into().ok()?);
-    let version = u64::from_le_bytes(value.as_ref()?.as_slice().try_into().ok()?);
+    let version = match value {
+        Some(value) => u64::from_le_bytes(value.first_chunk().copied()?),
+        None => 0,
+    };
     Some((row, version))
 }
 
@@ -191,6 +226,8 @@ mod tests {
             skew: 0.0,
             hot_pairs: 0,
             registers: 0,
+            rows: 3,
+            row_bytes: 20,
             seed: 1,
         };
         Plan::new(workload, 1, &sizes)
@@ -258,6 +295,35 @@ mod tests {
         witness.compare(0, None, &mut found);
         witness.compare(1, Some(&[1, 2, 3]), &mut found);
         assert!(is(0, 0, 2, &found));
+    }
+
+    #[test]
+    fn a_row_has_its_last_value_or_none() {
+        let plan = plan(Workload::Rows);
+        let write = |version: u64, deletes: bool| {
+            let value = (!deletes).then(|| value_of(1, version, 20));
+            vec![Command::Write(Box::new(namiki_client::protocol::Write {
+                conditions: Vec::new(),
+                rows: vec![(1, super::super::workload::key_of(1), value)],
+            }))]
+        };
+        let mut witness = Witness::new(&plan);
+        let compare = |witness: &Witness, value: Option<Vec<u8>>| {
+            let mut found = Findings::default();
+            witness.compare(1, value.as_deref(), &mut found);
+            (found.lost, found.duplicated, found.damaged)
+        };
+        assert_eq!(compare(&witness, None), (0, 0, 0));
+        witness.acknowledge(&write(5, false), &[Outcome::Done]);
+        assert_eq!(compare(&witness, Some(value_of(1, 5, 20))), (0, 0, 0));
+        assert_eq!(compare(&witness, Some(value_of(1, 4, 20))), (1, 0, 0));
+        assert_eq!(compare(&witness, Some(value_of(2, 5, 20))), (0, 0, 1));
+        assert_eq!(compare(&witness, None), (1, 0, 0));
+        witness.acknowledge(&write(6, true), &[Outcome::Done]);
+        assert_eq!(compare(&witness, None), (0, 0, 0));
+        assert_eq!(compare(&witness, Some(value_of(1, 5, 20))), (0, 1, 0));
+        witness.give_up(&write(7, false));
+        assert_eq!(compare(&witness, Some(value_of(1, 7, 20))), (0, 0, 0));
     }
 
     #[test]

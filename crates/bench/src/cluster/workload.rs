@@ -12,6 +12,8 @@ use namiki_platform::zipf::{Scatter, Zipf};
 /// The initial balance of every account, which exceeds the payments of any run.
 pub(super) const OPENING_BALANCE: u64 = 1 << 40;
 
+/// The share of the commands of `rows` that delete.
+const DELETIONS: f64 = 0.1;
 /// Maximal number of commands in a batch of `register`.
 const REGISTER_BATCH_MAX: u32 = 4;
 
@@ -24,6 +26,8 @@ pub(super) enum Workload {
     Payment,
     /// Each request writes one row, which belongs to the client.
     Single,
+    /// Rows of any length are written and deleted, as many as there is room for.
+    Rows,
     /// Few rows, each written only by commands that name its current value; every operation is
     /// recorded and checked.
     Register,
@@ -35,6 +39,7 @@ impl Workload {
             Self::Transfer => "transfer",
             Self::Payment => "payment",
             Self::Single => "single",
+            Self::Rows => "rows",
             Self::Register => "register",
         }
     }
@@ -54,6 +59,9 @@ pub(super) struct Plan {
     choice: Option<(Zipf, Scatter)>,
     /// Only this many pairs are used, unless it is 0.
     hot_pairs: u64,
+    /// Rows of each client's slot in the workload `rows`, and their length.
+    slot_rows: u64,
+    pub(super) row_bytes: usize,
 }
 
 /// The requested sizes.
@@ -68,6 +76,9 @@ pub(super) struct PlanSizes {
     pub(super) hot_pairs: u64,
     /// Number of rows in the workload `register`.
     pub(super) registers: u64,
+    /// Number of rows in the workload `rows`, and the length of each.
+    pub(super) rows: u64,
+    pub(super) row_bytes: usize,
     pub(super) seed: u64,
 }
 
@@ -77,10 +88,13 @@ impl Plan {
             Workload::Register => sizes.batch.min(REGISTER_BATCH_MAX),
             _ => sizes.batch,
         };
-        let own = u64::from(sizes.clients) * u64::from(sizes.pipeline) * u64::from(batch);
+        let slots = u64::from(sizes.clients) * u64::from(sizes.pipeline);
+        let own = slots * u64::from(batch);
+        let slot_rows = sizes.rows.div_ceil(slots).max(u64::from(batch));
         let pairs = match workload {
             Workload::Transfer | Workload::Single => own,
             Workload::Payment => sizes.pairs.max(sizes.hot_pairs),
+            Workload::Rows => slots * slot_rows,
             Workload::Register => sizes.registers,
         };
         let choice = (workload == Workload::Payment).then(|| {
@@ -97,6 +111,8 @@ impl Plan {
             pairs,
             choice,
             hot_pairs: sizes.hot_pairs,
+            slot_rows,
+            row_bytes: sizes.row_bytes,
         }
     }
 
@@ -104,7 +120,7 @@ impl Plan {
     pub(super) fn accounts(&self) -> u64 {
         match self.workload {
             Workload::Transfer | Workload::Payment => 2 * self.pairs,
-            Workload::Single | Workload::Register => 0,
+            Workload::Single | Workload::Rows | Workload::Register => 0,
         }
     }
 
@@ -136,7 +152,24 @@ impl Plan {
             // Its clients know the values of rows, and create their commands themselves.
             Workload::Register => Vec::new(),
             Workload::Single => own.map(|row| self.write(row, version)).collect(),
+            Workload::Rows => {
+                let slots = u64::from(client) * u64::from(self.pipeline) + u64::from(slot);
+                let (first, from) = (slots * self.slot_rows, random.below(self.slot_rows));
+                let rows =
+                    (from..from + u64::from(self.batch)).map(|it| first + it % self.slot_rows);
+                rows.map(|row| self.write_row(row, version, random))
+                    .collect()
+            }
         }
+    }
+
+    /// Writes a row, or deletes it.
+    fn write_row(&self, row: u64, version: u64, random: &mut Random) -> Command {
+        let value = (!random.chance(DELETIONS)).then(|| value_of(row, version, self.row_bytes));
+        Command::Write(Box::new(Write {
+            conditions: Vec::new(),
+            rows: vec![(self.table, key_of(row), value)],
+        }))
     }
 
     fn choose(&self, random: &mut Random) -> u64 {
@@ -165,6 +198,15 @@ impl Plan {
     }
 }
 
+/// The value of a row of the workload `rows`: its version, and a pattern of it.
+pub(super) fn value_of(row: u64, version: u64, row_bytes: usize) -> Vec<u8> {
+    let mut value = version.to_le_bytes().to_vec();
+    let pattern = Random::stream(row, version).next_u64().to_le_bytes();
+    let pattern = pattern.iter().copied().cycle();
+    value.extend(pattern.take(row_bytes.saturating_sub(value.len())));
+    value
+}
+
 /// A row's key.
 pub(super) fn key_of(row: u64) -> Vec<u8> {
     row.to_be_bytes().to_vec()
@@ -184,6 +226,8 @@ mod tests {
         skew: 0.9,
         hot_pairs: 0,
         registers: 0,
+        rows: 0,
+        row_bytes: 100,
         seed: 1,
     };
 
@@ -219,6 +263,27 @@ mod tests {
         assert_eq!(commands.len(), 10);
         for (from, to) in accounts(&commands) {
             assert!(from % 2 == 0 && to % 2 == 1 && from.max(to) < 100);
+        }
+    }
+
+    #[test]
+    fn a_batch_of_rows_names_each_once_and_none_of_another_slot() {
+        let sizes = PlanSizes { rows: 70, ..SIZES };
+        let plan = Plan::new(Workload::Rows, 1, &sizes);
+        assert_eq!(plan.pairs, 72);
+        let mut random = Random::seeded(1);
+        for client in 0..3 {
+            for slot in 0..2 {
+                let commands = plan.commands(client, slot, 1, &mut random);
+                let rows = commands.iter().map(|command| match command {
+                    Command::Write(write) => write.rows[0].1.clone(),
+                    Command::Transfer { .. } => panic!("no row"),
+                });
+                let rows: HashSet<Vec<u8>> = rows.collect();
+                let first = 12 * u64::from(2 * client + slot);
+                let own: HashSet<Vec<u8>> = (first..first + 12).map(key_of).collect();
+                assert!(rows.len() == 10 && rows.is_subset(&own));
+            }
         }
     }
 

@@ -330,6 +330,8 @@ impl StartInquiry {
     /// Whether a message of Raft counts (Q1).
     pub(super) fn admits(&mut self, from: NodeId, starts: Starts) -> bool {
         if starts.to != self.options.start {
+            // It does not know of this start: it is told, even if it is not known as a member.
+            self.peer(from);
             return false;
         }
         self.learn(from, starts.of);
@@ -564,6 +566,7 @@ impl StartInquiry {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::membership::MembershipChange;
 
     const TICKS: usize = 10;
 
@@ -626,6 +629,34 @@ mod tests {
         assert!(two.admits(NodeId::first(1), starts));
         assert!(!two.admits(NodeId::first(1), Starts { of: 10, to: 22 }));
         assert!(!two.admits(NodeId::first(1), Starts { of: 11, to: 0 }));
+    }
+
+    /// A member that has started again may know none that is left. A leader goes on sending to its earlier start.
+    #[test]
+    fn a_node_learns_the_members_of_an_unknown_sender() {
+        let (mut one, mut five) = (inquiry(1, 11), inquiry(5, 55));
+        drop((one.take_messages(), five.take_messages()));
+        assert!(!one.admits(NodeId::first(5), Starts { of: 55, to: 10 }));
+        (0..RETRY_TICKS).for_each(|_| one.tick(false));
+        let mut latest = members();
+        let node = NodeId::first(2);
+        latest.apply(&MembershipChange::Remove { node });
+        let now = Present {
+            term: 4,
+            last: LogEnd { term: 4, index: 9 },
+            members: &latest,
+        };
+        let mut messages = to_node(5, &mut one);
+        assert!(!messages.is_empty());
+        while !messages.is_empty() {
+            for message in messages {
+                five.receive(NodeId::first(1), message, &now);
+            }
+            let answers = to_node(1, &mut five);
+            messages = pass(5, &answers, &mut one);
+        }
+        assert_eq!(one.members(), &latest);
+        assert!(one.take_newer_members() && !one.take_newer_members());
     }
 
     /// Whatever an earlier start has sent, it does not replace a later one.

@@ -96,13 +96,17 @@ impl World {
             let running = it.running.as_ref();
             is_left && running.is_some_and(|it| it.parts.raft.durable_membership() == latest)
         });
-        left.count() > voters.len() / 2
+        // A learner may be about to vote.
+        left.count() > latest.nodes().count() / 2
     }
 
     /// The operator repeats the request until the node is a member.
     pub(super) fn ask_to_replace(&mut self, id: NodeId) {
-        let member = self.checks.latest_members().of_number(id.number());
-        if member.is_none_or(|it| it.node.incarnation() >= id.incarnation()) {
+        let Some(member) = self.checks.latest_members().of_number(id.number()) else {
+            // The lost one was removed.
+            return self.after(0, Event::AskToAdd(id));
+        };
+        if member.node.incarnation() >= id.incarnation() {
             return;
         }
         ask(
