@@ -37,6 +37,14 @@ pub(crate) enum ChangeRefusal {
         /// Its number.
         number: u64,
     },
+    /// Another member is there.
+    #[error("{address} is an address of node {other}: give each node addresses of its own")]
+    AddressTaken {
+        /// The address.
+        address: String,
+        /// The other member.
+        other: u64,
+    },
     /// There are too many.
     #[error("the cluster has {MEMBERS_MAX} members, and cannot have more: remove one first")]
     Full,
@@ -112,11 +120,20 @@ pub(super) fn change_for(
             .ok_or(ChangeRefusal::NoNode)
     };
     let checked = |addresses: &NodeAddresses| {
-        if is_address_pair(addresses) {
-            Ok(addresses.clone())
-        } else {
-            Err(ChangeRefusal::Addresses { number })
+        if !is_address_pair(addresses) {
+            return Err(ChangeRefusal::Addresses { number });
         }
+        let others = members.members().iter();
+        for other in others.filter(|it| it.node.number() != number) {
+            let taken = other.addresses.iter().flat_map(|it| [&it.peer, &it.client]);
+            for address in taken {
+                if [&addresses.peer, &addresses.client].contains(&address) {
+                    let (address, other) = (address.clone(), other.node.number());
+                    return Err(ChangeRefusal::AddressTaken { address, other });
+                }
+            }
+        }
+        Ok(addresses.clone())
     };
     let member = members.of_number(number).map(|it| it.node);
     let member_or = member.ok_or(ChangeRefusal::NoSuchNode { number });

@@ -327,6 +327,26 @@ fn additions_and_removals_without_sense_are_refused() {
     };
     let refusal = refused(&mut cluster, nowhere);
     assert_eq!(refusal, ChangeRefusal::Addresses { number });
+    cluster.change(
+        leader,
+        MemberChange::Move {
+            node: number,
+            addresses: addresses(8),
+        },
+    );
+    cluster.run();
+    let mut taken = addresses(7);
+    taken.client = addresses(8).peer;
+    let taken = MemberChange::Add {
+        node: 7,
+        incarnation: 1,
+        addresses: taken,
+    };
+    let refusal = ChangeRefusal::AddressTaken {
+        address: addresses(8).peer,
+        other: number,
+    };
+    assert_eq!(refused(&mut cluster, taken), refusal);
     let none = MemberChange::Add {
         node: 0,
         incarnation: 1,
