@@ -248,7 +248,8 @@ impl Fault {
             };
             note_election(&mut events, last, term);
             last = Some((events.len(), term));
-            let mut event = |what, nodes: &[u64], breaks| {
+            let mut event = |what: &'static str, nodes: &[u64], breaks| {
+                eprintln!("{what} {nodes:?}");
                 events.push(FaultEvent {
                     at: Instant::now(),
                     what,

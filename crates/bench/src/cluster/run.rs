@@ -1,6 +1,6 @@
 //! One run: load, warm-up, timed part, settling, and the comparison with the witness.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::path::Path;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -229,12 +229,12 @@ impl<'a> Run<'a> {
     ) -> (CpuUse, Footprint) {
         // Clients end when the run is over, and not before.
         let goes_on = || !interrupt::asked() && !clients.iter().any(JoinHandle::is_finished);
+        let said = Cell::new(Instant::now());
         let wait = async |until: Instant| {
-            let mut said = Instant::now();
             while Instant::now() < until && goes_on() {
                 sleep(INTERVAL).await;
-                if said.elapsed() >= PROGRESS_INTERVAL {
-                    said = Instant::now();
+                if said.get().elapsed() >= PROGRESS_INTERVAL {
+                    said.set(Instant::now());
                     eprintln!("{} commands acknowledged", shared.borrow().witness.done);
                 }
             }

@@ -121,30 +121,37 @@ pub(crate) fn look(sites: Vec<Site>, options: &ClientOptions) -> Vec<Seen> {
     seen
 }
 
-/// Requests the state of these nodes, and of members that they know by the log. Nodes that were removed are left out, unless they answer.
+/// Requests the state of these nodes, and of members that only the log knows, or at other addresses. Nodes that were removed are left
+/// out, unless they answer.
 pub(crate) fn look_at_members(sites: Vec<Site>, options: &ClientOptions) -> Vec<Seen> {
     let mut seen = look(sites, options);
-    let Some(status) = latest(&seen) else {
+    let Some(status) = latest(&seen).cloned() else {
         return seen;
     };
-    let has = |number: u64| seen.iter().any(|it| it.number() == Some(number));
-    let others = status.members.iter().filter(|it| !has(it.node));
-    let others = others.filter_map(|it| {
-        let addresses = it.addresses.as_ref()?;
+    let mut elsewhere = Vec::new();
+    for member in status.members {
+        let Some(addresses) = member.addresses else {
+            continue;
+        };
         // An address that is asked already leads to another node, or to none.
-        let is_asked = seen
-            .iter()
-            .any(|seen| seen.site.address == addresses.client);
-        (!is_asked).then(|| Site {
-            number: Some(it.node),
+        let is_asked = seen.iter().any(|it| it.site.address == addresses.client);
+        let of_node = seen.iter().position(|it| it.number() == Some(member.node));
+        let answers = of_node.is_some_and(|at| seen[at].answer.is_ok());
+        if is_asked || answers {
+            continue;
+        }
+        let city = of_node.and_then(|at| seen.remove(at).site.city);
+        elsewhere.push(Site {
+            number: Some(member.node),
+            city,
             ..Site::at(&addresses.client)
-        })
-    });
-    let others: Vec<Site> = others.collect();
+        });
+    }
     let removed: Vec<u64> = status.removed.iter().map(|(number, _)| *number).collect();
     let is_removed = |seen: &Seen| seen.number().is_some_and(|it| removed.contains(&it));
     seen.retain(|seen| seen.answer.is_ok() || !is_removed(seen));
-    seen.extend(look(others, options));
+    seen.extend(look(elsewhere, options));
+    seen.sort_by_key(Seen::number);
     seen
 }
 

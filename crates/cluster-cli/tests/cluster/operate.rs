@@ -48,7 +48,7 @@ pub(crate) fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {
 const PATIENT: &str = "--election-timeout-ms=3000";
 
 /// Runs the program until its exit status is this one. Returns its output.
-fn until_it_exits(status: i32, arguments: &[&str]) -> String {
+pub(super) fn until_it_exits(status: i32, arguments: &[&str]) -> String {
     let mut said = String::new();
     wait_for(&format!("{arguments:?} exits with {status}"), || {
         let output = namiki(arguments);
