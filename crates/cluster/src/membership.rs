@@ -7,7 +7,8 @@
 //!              ── Remove 3 ──> voters 1 2
 //!              ── Replace 3 ─> voters 1 2, learner 3 (incarnation 2) ── Promote ──> voters 1 2 3 (incarnation 2)
 //! ```
-//! A learner gets the log and does not count. The leader promotes it when it has caught up.
+//! A learner gets the log and does not count. The leader promotes it when it has caught up. When all voters know that a voter
+//! was removed, the leader adds `Settle`: until then a node that starts asks those that voted before, too (`raft/start_inquiry.rs`).
 //!
 //! # Invariants
 //! - B1. The membership is a function of the applied entries. An entry that does not fit has no
@@ -64,6 +65,8 @@ pub(crate) enum MembershipChange {
         /// At least one.
         moved: Vec<(NodeId, NodeAddresses)>,
     },
+    /// All voters know the change before: a voter that it has removed counts nothing any more.
+    Settle,
 }
 
 impl MembershipChange {
@@ -97,7 +100,9 @@ impl MembershipChange {
                         .iter()
                         .all(|(_, addresses)| is_address_pair(addresses))
             }
-            Self::Replace { .. } | Self::Promote { .. } | Self::Remove { .. } => true,
+            Self::Replace { .. } | Self::Promote { .. } | Self::Remove { .. } | Self::Settle => {
+                true
+            }
         }
     }
 }
@@ -133,6 +138,8 @@ pub struct Membership {
     removed: Vec<NodeId>,
     /// Changes that have led to these members.
     changes: u64,
+    /// The voters before the last of them.
+    voters_before: Vec<NodeId>,
 }
 
 impl Membership {
@@ -147,6 +154,7 @@ impl Membership {
         let mut members: Vec<_> = voters.collect();
         members.sort_unstable_by_key(|it| it.node.number());
         Self {
+            voters_before: members.iter().map(|it| it.node).collect(),
             members,
             ..Self::default()
         }
@@ -193,6 +201,18 @@ impl Membership {
     pub(crate) fn voters(&self) -> impl Iterator<Item = NodeId> {
         let voters = self.members.iter().filter(|it| it.votes);
         voters.map(|it| it.node)
+    }
+
+    /// The voters before the last change. One of them that is none any more, and has not heard so, may still count what others
+    /// have sent it.
+    pub(crate) fn voters_before(&self) -> &[NodeId] {
+        &self.voters_before
+    }
+
+    /// Whether all voters before the last change are voters.
+    pub(crate) fn is_settled(&self) -> bool {
+        let votes = |node: &NodeId| self.voters().any(|it| it == *node);
+        self.voters_before.iter().all(votes)
     }
 
     /// The member of this number.
@@ -271,6 +291,7 @@ impl Membership {
                 self.has(*node) && self.voters().any(|it| it != *node)
             }
             MembershipChange::Move { moved } => moved.iter().all(|(node, _)| self.has(*node)),
+            MembershipChange::Settle => !self.is_settled(),
         }
     }
 
@@ -281,6 +302,7 @@ impl Membership {
     pub(crate) fn apply(&mut self, change: &MembershipChange) {
         assert!(self.allows(change), "{change:?} fits {self:?}");
         self.changes += 1;
+        self.voters_before = self.voters().collect();
         match change {
             MembershipChange::Replace { lost, replacement } => {
                 let member = self.member_mut(*lost);
@@ -306,6 +328,7 @@ impl Membership {
                     self.member_mut(*node).addresses = Some(addresses.clone());
                 }
             }
+            MembershipChange::Settle => {}
         }
     }
 
@@ -414,6 +437,22 @@ mod tests {
         assert_eq!(it.voters().count(), 3);
         let moved = vec![(NodeId::first(9), addresses(9))];
         assert!(!it.allows(&MembershipChange::Move { moved }));
+    }
+
+    #[test]
+    fn a_removal_is_settled_and_a_promotion_need_not_be() {
+        let mut it = membership();
+        let node = NodeId::first(4);
+        assert!(it.is_settled() && !it.allows(&MembershipChange::Settle));
+        it.apply(&add(4, 1));
+        it.apply(&MembershipChange::Promote { node });
+        assert_eq!((it.is_settled(), it.voters_before().len()), (true, 3));
+        it.apply(&MembershipChange::Remove { node });
+        assert_eq!((it.is_settled(), it.voters_before().len()), (false, 4));
+        it.apply(&MembershipChange::Settle);
+        assert_eq!((it.is_settled(), it.voters_before().len()), (true, 3));
+        it.apply(&replace(3, 1));
+        assert!(!it.is_settled());
     }
 
     #[test]

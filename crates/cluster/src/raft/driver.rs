@@ -226,6 +226,7 @@ impl RaftDriver {
             had,
             election_ticks: options.election_ticks,
             asks_all: options.asks_all,
+            configured: options.addresses.keys().copied().collect(),
             planted: options.planted,
         };
         let inquiry = StartInquiry::new(inquiry, &at_snapshot);
@@ -274,6 +275,9 @@ impl RaftDriver {
         };
         driver.draw_timeout();
         driver.announce_members();
+        driver.run_ready();
+        // Not before the changes of the members in its own log are handed out.
+        driver.inquiry.begin();
         driver.run_ready();
         Ok(driver)
     }
@@ -437,6 +441,7 @@ impl RaftDriver {
         }
         self.promote_learner();
         self.propose_addresses();
+        self.settle_members();
         self.ticks_since_fetch += 1;
         if self.ticks_since_fetch >= FETCH_TICKS {
             self.fetch_missing();
@@ -637,7 +642,10 @@ impl RaftDriver {
 
         let committed = ready.take_committed_entries();
         let mut committed: Vec<_> = committed.iter().filter_map(from_raft).collect();
-        let changes: Vec<_> = committed.iter().filter_map(MembershipChange::of).collect();
+        let changes = committed.iter();
+        let changes: Vec<_> = changes
+            .filter_map(|entry| Some((entry.index, MembershipChange::of(entry)?)))
+            .collect();
         if self.planted.has(Fault::ApplyUncommitted) {
             committed = (self.given_out + 1..=self.raft.store().last())
                 .filter_map(|index| self.raft.store().get(index))
@@ -645,8 +653,8 @@ impl RaftDriver {
             self.given_out = self.raft.store().last().max(self.given_out);
         }
         self.raft.advance_append_async(ready);
-        for change in changes {
-            self.apply_change(&change);
+        for (index, change) in changes {
+            self.apply_change(index, &change);
         }
         if let Some(last) = committed.last() {
             // For raft-rs, handed out means applied: a campaign scans all entries that are not

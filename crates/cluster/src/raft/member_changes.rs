@@ -13,13 +13,13 @@
 //! - Z3. A removed leader stops leading.
 //!
 //! Promotion has no state: the leader proposes it for a learner that has caught up, and so does the next leader. So it is with
-//! addresses of the configuration.
+//! addresses of the configuration, and with settling a removal.
 
 use std::sync::Arc;
 
 use namiki_client::protocol::MemberChange;
-use raft::StateRole;
 use raft::eraftpb::{ConfChangeSingle, ConfChangeType, ConfChangeV2};
+use raft::{Progress, StateRole};
 
 use super::driver::RaftDriver;
 use super::events_and_effects::RaftEffect;
@@ -42,7 +42,7 @@ fn raft_change(changes: Vec<ConfChangeSingle>) -> ConfChangeV2 {
 }
 
 impl RaftDriver {
-    /// A change in raft-rs's form. One of addresses alone confirms the role of a member.
+    /// A change in raft-rs's form. One that leaves all roles confirms one of them.
     fn raft_changes(&self, change: &MembershipChange) -> Vec<ConfChangeSingle> {
         let single = |kind, node: NodeId| {
             let mut single = ConfChangeSingle::default();
@@ -60,7 +60,7 @@ impl RaftDriver {
                 vec![single(ConfChangeType::AddLearnerNode, *node)]
             }
             MembershipChange::Remove { node } => vec![single(ConfChangeType::RemoveNode, *node)],
-            MembershipChange::Move { .. } => {
+            MembershipChange::Move { .. } | MembershipChange::Settle => {
                 let voter = self.members.current.voters().next();
                 let confirmed = voter.map(|node| single(ConfChangeType::AddNode, node));
                 confirmed.into_iter().collect()
@@ -143,6 +143,25 @@ impl RaftDriver {
         }
     }
 
+    /// Proposes to settle the last change, if all voters know that it is committed. What they have sent before to a voter that it removed
+    /// was of this leader's term at most: a later one would have deposed it.
+    pub(super) fn settle_members(&mut self) {
+        let (raft, members) = (&self.raft.raft, &self.members);
+        let is_known = |node: NodeId| {
+            let progress = raft.prs().get(node.to_raft());
+            let knows = |it: &Progress| it.committed_index >= members.changed_at;
+            node == self.node || progress.is_some_and(knows)
+        };
+        if raft.state == StateRole::Leader
+            && !raft.has_pending_conf()
+            && !members.current.is_settled()
+            && members.current.voters().all(is_known)
+        {
+            // If it is refused, it is proposed again at the next tick.
+            self.propose_change(&MembershipChange::Settle);
+        }
+    }
+
     /// Proposes the addresses of this node's configuration for members without any in the log.
     pub(super) fn propose_addresses(&mut self) {
         let raft = &self.raft.raft;
@@ -197,12 +216,13 @@ impl RaftDriver {
     }
 
     /// Applies a committed change.
-    pub(super) fn apply_change(&mut self, change: &MembershipChange) {
+    pub(super) fn apply_change(&mut self, index: u64, change: &MembershipChange) {
         if !self.members.current.allows(change) {
             return;
         }
         let mut singles = self.raft_changes(change);
         self.members.current.apply(change);
+        self.members.changed_at = index;
         let members = &self.members.current;
         self.members.heard.retain(|node, _| members.has(*node));
         if let MembershipChange::Replace { replacement, .. } = change

@@ -200,6 +200,8 @@ pub(super) struct Members {
     /// The durable members.
     #[cfg(any(test, feature = "simulation"))]
     pub(super) durable: Membership,
+    /// The entry of the last change that was handed out; 0: it is in the image, or there is none.
+    pub(super) changed_at: u64,
     /// A requested change that this node has proposed in its term.
     pub(super) proposed: Option<MembershipChange>,
     /// Addresses in this node's configuration, by number.
@@ -222,6 +224,7 @@ impl Members {
             durable: current.clone(),
             current,
             durable_after: Some(0),
+            changed_at: 0,
             proposed: None,
             ticks: 0,
             heard: HashMap::new(),

@@ -381,6 +381,27 @@ fn additions_and_removals_without_sense_are_refused() {
 }
 
 #[test]
+fn a_removal_is_settled_when_all_voters_know_it() {
+    let mut cluster = Cluster::new(5);
+    let leader = cluster.leader();
+    let node = follower(leader, 5);
+    let behind = follower(node, 5);
+    cluster.silent.insert(behind);
+    let change = MemberChange::Remove {
+        node: node.number(),
+        incarnation: 1,
+    };
+    cluster.change(leader, change);
+    cluster.tick(5 * ELECTION_TICKS);
+    assert_eq!(cluster.members[&leader].voters().count(), 4);
+    assert!(!cluster.members[&leader].is_settled());
+    cluster.silent.clear();
+    cluster.tick(5 * ELECTION_TICKS);
+    assert!(cluster.members[&leader].is_settled());
+    assert_eq!(cluster.members[&leader].voters().count(), 4);
+}
+
+#[test]
 fn the_last_voter_stays() {
     let mut cluster = Cluster::new(1);
     let leader = cluster.leader();

@@ -22,21 +22,36 @@
 //! The numbers have no order. A ticket proves that a start is newer than the noted one: it is
 //! handed out by the noting process, changes with each noted start, and is lost with the process.
 //!
+//! # Members
+//! The node's log may be older than changes of the members, and so may be those of the others. A node asks, with the newest members
+//! that are known by its own log or by answers:
+//!
+//! - all of them, learners too: one may vote by now;
+//! - the voters before the last change: one that was removed, and has not heard so, may still count what this node has
+//!   sent it, until the change is settled;
+//! - the nodes of its configuration that are no members: in its log, they may not be members yet.
+//!
+//! Each of the three is needed, as the model shows (`docs/decisions/0086`).
+//!
 //! # Invariants
 //! - Q1. A message between two nodes counts only if it names the receiver's present start and the
 //!   sender's noted one. So nothing that an earlier start has sent counts once a later one is noted, and
 //!   nothing that was sent to an earlier start counts at all.
-//! - Q2. Round 2 begins when every voter has noted the start.
+//! - Q2. Round 2 begins when every asked node has noted the start. The inquiry ends at no time before the changes of the members in the
+//!   node's own log are known.
 //! - Q3. A silent node takes appends and heartbeats, and sends nothing of Raft.
-//! - Q4. The floor is the highest last entry of a whole set of answers; a newer whole set replaces it.
-//! - Q5. Without an answer the node goes on after a timeout, if a majority has answered, and reports
-//!   so; with `asks_all` never. It repeats the inquiry when the missing voters have noted it.
+//! - Q4. The floor is the highest last entry of a whole set of answers of voters, and of nodes that become voters by a change in the log of
+//!   one that answers. A newer whole set replaces it; a part of one only raises it.
+//! - Q5. Without an answer the node goes on after a timeout, if a majority of the voters has answered, and reports
+//!   so; with `asks_all` never. It repeats the inquiry when the missing nodes have noted it.
+//! - Q7. A node that has nothing goes on without asking if all others have nothing: a new cluster. A majority is not enough, since the
+//!   node itself may have had something.
 //! - Q6. A node that may have forgotten promises remembers them when all have answered and its log durably reaches the
 //!   highest last entry. Until then its later starts ask all, too.
 //!
 //! Nodes keep nothing of this on their disks. Model: `docs/decisions/0082`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use namiki_platform::seeded_random::Random;
 
@@ -48,11 +63,14 @@ use crate::network::NodeId;
 
 /// Election timeouts for which a node waits for a voter to note it, and then for its answer.
 const PATIENCE_TIMEOUTS: usize = 8;
+/// Rounds below the floor after which the log of a node that only may become a voter counts no more: it cannot be elected, so its
+/// last entries may be out of reach.
+const NEXT_VOTERS_ROUNDS: usize = 4;
 /// Ticks between two attempts.
 const RETRY_TICKS: usize = 2;
 
 /// Options of an inquiry.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct InquiryOptions {
     /// This node.
     pub(super) node: NodeId,
@@ -64,15 +82,19 @@ pub(super) struct InquiryOptions {
     pub(super) election_ticks: usize,
     /// It never goes on without an answer: its disk is known to have lost something.
     pub(super) asks_all: bool,
+    /// The numbers of the nodes in its configuration.
+    pub(super) configured: Vec<u64>,
     pub(super) planted: FaultInjection,
 }
 
 /// The present state of this node, for an answer.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Present<'a> {
     pub(super) term: u64,
     pub(super) last: LogEnd,
     pub(super) members: &'a Membership,
+    /// The voters once all changes in its log are committed.
+    pub(super) next_voters: Vec<NodeId>,
 }
 
 /// Another node.
@@ -91,6 +113,8 @@ struct Peer {
 /// The progress of the inquiry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
+    /// The members in the node's own log are not known yet.
+    Replaying,
     /// Round 1.
     Noting,
     /// Round 2.
@@ -113,7 +137,7 @@ enum Voice {
 pub(super) struct Findings {
     /// The highest term of the answers; 0: none.
     pub(super) term: u64,
-    /// Voters without an answer.
+    /// Nodes without an answer.
     pub(super) without: Vec<NodeId>,
 }
 
@@ -132,9 +156,13 @@ pub(super) struct StartInquiry {
     ticks_since_sent: usize,
     ticks_leaderless: usize,
     floor: Option<LogEnd>,
+    /// Nodes that vote once the changes in the log of one that has answered are committed.
+    next_voters: BTreeSet<NodeId>,
+    /// Rounds since the first without a leader, and below the floor.
+    rounds_below: usize,
     /// The highest last entry of the last whole set of answers.
     asked: Option<LogEnd>,
-    /// Voters that have not answered the last inquiry.
+    /// Nodes that have not answered the last inquiry.
     without: Vec<NodeId>,
     /// Messages to be sent.
     messages: Vec<(NodeId, StartMessage)>,
@@ -147,33 +175,38 @@ pub(super) struct StartInquiry {
 impl StartInquiry {
     /// Begins the inquiry of a start.
     pub(super) fn new(options: InquiryOptions, members: &Membership) -> Self {
-        let mut inquiry = Self {
+        Self {
             random: Random::stream(options.start, options.node.to_raft()),
             options,
             peers: BTreeMap::new(),
             members: members.clone(),
-            stage: Stage::Noting,
+            stage: Stage::Replaying,
             voice: Voice::Silent,
             round: 0,
             waited: 0,
             ticks_since_sent: 0,
             ticks_leaderless: 0,
             floor: None,
+            next_voters: BTreeSet::new(),
+            rounds_below: 0,
             asked: None,
             without: Vec::new(),
             messages: Vec::new(),
             noted: Vec::new(),
             findings: None,
             has_newer_members: false,
-        };
-        let is_new = options.planted.has(Fault::WipedNodeReturns) && options.had.is_blank();
-        if is_new {
-            inquiry.finish();
-        } else {
-            inquiry.send_due();
-            inquiry.advance();
         }
-        inquiry
+    }
+
+    /// The changes of the members in the own log, as far as they are known to be committed, are taken.
+    pub(super) fn begin(&mut self) {
+        self.stage = Stage::Noting;
+        let options = &self.options;
+        if options.planted.has(Fault::WipedNodeReturns) && options.had.is_blank() {
+            return self.finish();
+        }
+        self.send_due();
+        self.advance();
     }
 
     /// Takes the members of the own log.
@@ -188,17 +221,20 @@ impl StartInquiry {
 
     /// Time has passed. `is_leaderless`: no leader has been heard from for a while.
     pub(super) fn tick(&mut self, is_leaderless: bool) {
-        let responding = match self.stage {
-            Stage::Noting => self.count(|peer| peer.has_noted.is_some()),
-            Stage::Asking | Stage::Rest => self.count(|peer| peer.answer.is_some()),
+        let is_noted = self.stage == Stage::Noting;
+        let responds = |peer: &Peer| match is_noted {
+            true => peer.has_noted.is_some(),
+            false => peer.answer.is_some(),
         };
-        if self.is_majority(responding) {
+        if self.is_majority(responds) {
             self.waited += 1;
         }
         if self.stage == Stage::Rest {
             let is_due = self.waited >= 2 * self.options.election_ticks;
             let is_late = !self.without.is_empty() && self.all(|peer| peer.has_noted.is_some());
-            if is_due && (is_late || self.floor.is_some() && is_leaderless) {
+            let is_stuck = self.floor.is_some() && is_leaderless;
+            if is_due && (is_late || is_stuck) {
+                self.rounds_below += usize::from(is_stuck);
                 self.begin_round();
             }
         }
@@ -221,8 +257,7 @@ impl StartInquiry {
 
     /// Asks all others for the members that they know.
     fn ask_for_members(&mut self) {
-        let others: Vec<NodeId> = self.others().collect();
-        for node in others {
+        for node in self.others() {
             let start = self.peer(node).start.unwrap_or(0);
             self.send(node, start, StartBody::Hello);
         }
@@ -272,6 +307,7 @@ impl StartInquiry {
                     term: now.term,
                     last: now.last,
                     members: now.members.clone(),
+                    next_voters: now.next_voters.clone(),
                 };
                 self.send(from, start, answer);
             }
@@ -283,8 +319,10 @@ impl StartInquiry {
                 term,
                 last,
                 members,
+                next_voters,
             } if is_mine && round == self.round => {
                 self.hear_of(members);
+                self.next_voters.extend(next_voters);
                 self.peer(from).answer = Some((term, last));
             }
             StartBody::Ticket(_) | StartBody::Noted { .. } | StartBody::Answer { .. } => {}
@@ -346,33 +384,57 @@ impl StartInquiry {
         Some(Starts { of, to })
     }
 
-    /// Members except this node, and nodes that have sent something and may be members: this node may know only those with which
-    /// the cluster began, and none of them may be left. An older directory of this node's number does not exist any more.
-    fn others(&self) -> impl Iterator<Item = NodeId> {
-        let own = self.options.node.number();
-        let members = self.members.nodes().filter(move |it| it.number() != own);
+    /// The nodes that messages are sent to: those that are asked, and nodes that have sent something and may be members. This node may
+    /// know only those with which the cluster began, and none of them may be left.
+    fn others(&self) -> Vec<NodeId> {
+        let mut others = self.to_ask();
         let unknown = self.peers.keys().copied();
-        members.chain(unknown.filter(|it| !self.members.has(*it)))
+        others.extend(unknown.filter(|it| !self.members.has(*it)));
+        others.sort_unstable();
+        others.dedup();
+        others.retain(|it| !self.members.has_gone(*it));
+        others
     }
 
-    /// The voters that have to answer.
+    /// The nodes that have to answer. An older directory of this node's number does not exist any more.
+    fn to_ask(&self) -> Vec<NodeId> {
+        let (members, options) = (&self.members, &self.options);
+        let mut asked: Vec<NodeId> = members.nodes().collect();
+        asked.extend(members.voters_before());
+        for number in &options.configured {
+            let first = NodeId::first(*number);
+            if members.of_number(*number).is_none() && !members.has_gone(first) {
+                let known = self.peers.keys().filter(|it| it.number() == *number);
+                asked.push(known.max().copied().unwrap_or(first));
+            }
+        }
+        asked.retain(|it| it.number() != options.node.number());
+        asked.sort_unstable();
+        asked.dedup();
+        asked
+    }
+
+    /// Voters except this node.
     fn voters(&self) -> impl Iterator<Item = NodeId> {
         let own = self.options.node.number();
         self.members.voters().filter(move |it| it.number() != own)
     }
 
-    fn count(&self, is: impl Fn(&Peer) -> bool) -> usize {
-        let peers = self.voters().filter_map(|node| self.peers.get(&node));
+    fn count(&self, nodes: impl IntoIterator<Item = NodeId>, is: impl Fn(&Peer) -> bool) -> usize {
+        let peers = nodes.into_iter().filter_map(|node| self.peers.get(&node));
         peers.filter(|peer| is(peer)).count()
     }
 
     fn all(&self, are: impl Fn(&Peer) -> bool) -> bool {
-        self.count(are) == self.voters().count()
+        let asked = self.to_ask();
+        let count = asked.len();
+        self.count(asked, are) == count
     }
 
-    /// Whether this number of other voters is a majority, together with this node.
-    fn is_majority(&self, others: usize) -> bool {
+    /// Whether a majority of the voters, together with this one, are so.
+    fn is_majority(&self, are: impl Fn(&Peer) -> bool) -> bool {
         let (all, all_others) = (self.members.voters().count(), self.voters().count());
+        let others = self.count(self.voters(), are);
         others + (all - all_others) > all / 2
     }
 
@@ -388,8 +450,7 @@ impl StartInquiry {
     /// Sends what has not been answered.
     fn send_due(&mut self) {
         self.ticks_since_sent = 0;
-        let others: Vec<NodeId> = self.others().collect();
-        for node in others {
+        for node in self.others() {
             let (round, is_asking) = (self.round, self.is_asking(node));
             let peer = self.peer(node);
             let start = peer.start.unwrap_or(0);
@@ -404,13 +465,14 @@ impl StartInquiry {
     fn is_asking(&self, node: NodeId) -> bool {
         let in_one_round = self.options.planted.has(Fault::AskInOneRound);
         let is_round = self.stage == Stage::Asking || self.stage == Stage::Noting && in_one_round;
-        is_round && self.voters().any(|it| it == node)
+        is_round && self.to_ask().contains(&node)
     }
 
     fn begin_round(&mut self) {
         self.stage = Stage::Asking;
         self.round += 1;
         self.waited = 0;
+        self.next_voters.clear();
         for peer in self.peers.values_mut() {
             peer.answer = None;
         }
@@ -422,11 +484,9 @@ impl StartInquiry {
         let patience = PATIENCE_TIMEOUTS * self.options.election_ticks;
         let is_patient = self.options.asks_all || self.waited < patience;
         if self.stage == Stage::Noting {
-            let noted = self.count(|peer| peer.has_noted.is_some());
-            let blank = self.count(|peer| peer.has_noted == Some(true));
-            let is_new = self.options.had.is_blank() && blank == noted && self.is_majority(blank);
-            if is_new && !self.options.asks_all {
-                // No majority has voted for anyone or acknowledged anything: a new cluster.
+            let has_nothing = self.options.had.is_blank() && !self.options.asks_all;
+            if has_nothing && self.all(|peer| peer.has_noted == Some(true)) {
+                // No node has voted for anyone or acknowledged anything: a new cluster.
                 return self.finish();
             }
             let in_one_round = self.options.planted.has(Fault::AskInOneRound);
@@ -438,11 +498,13 @@ impl StartInquiry {
             }
         }
         if self.stage == Stage::Asking {
-            let answered = self.count(|peer| peer.answer.is_some());
+            let has_answered = |peer: &Peer| peer.answer.is_some();
+            let answered = self.count(self.to_ask(), has_answered);
             // The others have not noted it, so they do not answer.
-            let are_all_asked = answered == self.count(|peer| peer.has_noted.is_some());
+            let are_all_asked =
+                answered == self.count(self.to_ask(), |peer| peer.has_noted.is_some());
             let is_part = are_all_asked && !self.options.asks_all || !is_patient;
-            if self.all(|peer| peer.answer.is_some()) || is_part && self.is_majority(answered) {
+            if self.all(has_answered) || is_part && self.is_majority(has_answered) {
                 self.finish();
             }
         }
@@ -450,10 +512,12 @@ impl StartInquiry {
 
     fn finish(&mut self) {
         let is_repeated = self.voice != Voice::Silent;
-        let without: Vec<NodeId> = {
+        let mut without: Vec<NodeId> = {
             let lacks = |node: &NodeId| self.peers.get(node).is_none_or(|it| it.answer.is_none());
             let is_new = self.stage == Stage::Noting;
-            self.voters().filter(|it| !is_new && lacks(it)).collect()
+            (self.to_ask().into_iter())
+                .filter(|it| !is_new && lacks(it))
+                .collect()
         };
         self.stage = Stage::Rest;
         self.waited = 0;
@@ -461,10 +525,28 @@ impl StartInquiry {
             // Nothing has been learned.
             return;
         }
-        let answers: Vec<_> = (self.voters())
-            .filter_map(|node| self.peers.get(&node)?.answer)
+        let answers: Vec<(NodeId, (u64, LogEnd))> = (self.to_ask().into_iter())
+            .filter_map(|node| Some((node, self.peers.get(&node)?.answer?)))
             .collect();
-        self.floor = answers.iter().map(|(_, last)| *last).max();
+        let ends = |counts: &dyn Fn(NodeId) -> bool| {
+            let counted = answers.iter().filter(|(node, _)| counts(*node));
+            counted.map(|(_, (_, last))| *last).max()
+        };
+        let votes = |node: NodeId| self.voters().any(|it| it == node);
+        let of_voters = ends(&votes);
+        let of_next_voters = ends(&|node| votes(node) || self.next_voters.contains(&node));
+        let is_patient = self.options.asks_all || self.rounds_below < NEXT_VOTERS_ROUNDS;
+        let highest = if is_patient {
+            of_next_voters
+        } else {
+            without.extend((answers.iter()).filter_map(|(node, (_, last))| {
+                (Some(*last) > of_voters && self.next_voters.contains(node)).then_some(*node)
+            }));
+            of_voters
+        };
+        let is_part = is_repeated && !without.is_empty();
+        let earlier = self.floor.filter(|_| is_part && is_patient);
+        self.floor = highest.max(earlier);
         if self.options.planted.has(Fault::NoFloorAfterStart) {
             self.floor = None;
         }
@@ -476,7 +558,11 @@ impl StartInquiry {
         }
         self.without.clone_from(&without);
         self.findings = Some(Findings {
-            term: answers.iter().map(|(term, _)| *term).max().unwrap_or(0),
+            term: answers
+                .iter()
+                .map(|(_, (term, _))| *term)
+                .max()
+                .unwrap_or(0),
             without,
         });
     }
@@ -547,17 +633,20 @@ impl StartInquiry {
         self.options.asks_all && (self.is_silent() || !is_back)
     }
 
-    /// Voters that a silent node waits for.
+    /// Nodes that a silent node waits for.
     pub(super) fn awaited(&self) -> usize {
-        let answered = match self.stage {
-            Stage::Noting => self.count(|peer| peer.has_noted.is_some()),
-            Stage::Asking => self.count(|peer| peer.answer.is_some()),
-            Stage::Rest => return 0,
-        };
-        self.voters().count() - answered
+        let asked = self.to_ask();
+        let count = asked.len();
+        count
+            - match self.stage {
+                Stage::Replaying => 0,
+                Stage::Noting => self.count(asked, |peer| peer.has_noted.is_some()),
+                Stage::Asking => self.count(asked, |peer| peer.answer.is_some()),
+                Stage::Rest => count,
+            }
     }
 
-    /// Voters that had not answered when the node went on.
+    /// Nodes that had not answered when the node went on.
     pub(super) fn without(&self) -> &[NodeId] {
         &self.without
     }
@@ -581,9 +670,12 @@ mod tests {
             had: AtStart { term: 3, last: 7 },
             election_ticks: TICKS,
             asks_all: false,
+            configured: vec![1, 2, 3],
             planted: FaultInjection::default(),
         };
-        StartInquiry::new(options, &members())
+        let mut inquiry = StartInquiry::new(options, &members());
+        inquiry.begin();
+        inquiry
     }
 
     /// Passes messages from one to another, and returns those that it answers.
@@ -593,6 +685,7 @@ mod tests {
             term: 4,
             last: LogEnd { term: 4, index: 9 },
             members: &members,
+            next_voters: Vec::new(),
         };
         for message in messages {
             to.receive(NodeId::first(from), message.clone(), &now);
@@ -631,6 +724,45 @@ mod tests {
         assert!(!two.admits(NodeId::first(1), Starts { of: 11, to: 0 }));
     }
 
+    fn to_ask(members: &Membership, configured: &[u64]) -> Vec<u64> {
+        let options = InquiryOptions {
+            node: NodeId::first(1),
+            start: 11,
+            had: AtStart { term: 3, last: 7 },
+            election_ticks: TICKS,
+            asks_all: false,
+            configured: configured.to_vec(),
+            planted: FaultInjection::default(),
+        };
+        let mut inquiry = StartInquiry::new(options, members);
+        assert!(inquiry.take_messages().is_empty(), "it has not begun");
+        inquiry.begin();
+        inquiry.to_ask().into_iter().map(NodeId::to_raft).collect()
+    }
+
+    /// The model has a counter-example for each that is left out.
+    #[test]
+    fn learners_and_earlier_voters_and_configured_nodes_are_asked() {
+        let mut it = members();
+        assert_eq!(to_ask(&it, &[1, 2, 3, 4]), [2, 3, 4]);
+        let later = NodeId::new(3, 2);
+        it.apply(&MembershipChange::Replace {
+            lost: NodeId::first(3),
+            replacement: later,
+        });
+        // The lost one, until that is settled, and the learner.
+        assert_eq!(to_ask(&it, &[1, 2, 3]), [2, 3, later.to_raft()]);
+        it.apply(&MembershipChange::Settle);
+        assert_eq!(to_ask(&it, &[1, 2, 3]), [2, later.to_raft()]);
+        let node = NodeId::first(2);
+        it.apply(&MembershipChange::Remove { node });
+        assert_eq!(to_ask(&it, &[1, 2, 3]), [2, later.to_raft()]);
+        it.apply(&MembershipChange::Settle);
+        // A number that was removed is not expected, although a configuration has it.
+        assert_eq!(to_ask(&it, &[1, 2, 3]), [later.to_raft()]);
+        assert_eq!(to_ask(&Membership::new(&[NodeId::first(1)]), &[1, 2]), [2]);
+    }
+
     /// A member that has started again may know none that is left. A leader goes on sending to its earlier start.
     #[test]
     fn a_node_learns_the_members_of_an_unknown_sender() {
@@ -645,6 +777,7 @@ mod tests {
             term: 4,
             last: LogEnd { term: 4, index: 9 },
             members: &latest,
+            next_voters: Vec::new(),
         };
         let mut messages = to_node(5, &mut one);
         assert!(!messages.is_empty());

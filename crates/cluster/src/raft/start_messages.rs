@@ -4,7 +4,8 @@
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use crate::membership::Membership;
+use crate::membership::{MEMBERS_MAX, Membership};
+use crate::network::NodeId;
 
 /// The end of a log. A later term comes after any index of an earlier one, as in Raft's comparison
 /// of logs.
@@ -56,12 +57,14 @@ pub(super) enum StartBody {
     Noted { is_blank: bool, members: Membership },
     /// Asks for the state now.
     Ask { round: u64 },
-    /// The state now: the term, the last entry, durable or not, and the members.
+    /// The state now: the term, the last entry, durable or not, the members, and those to come.
     Answer {
         round: u64,
         term: u64,
         last: LogEnd,
         members: Membership,
+        /// The voters once all changes in the sender's log are committed.
+        next_voters: Vec<NodeId>,
     },
 }
 
@@ -80,8 +83,9 @@ impl StartMessage {
                 term,
                 last,
                 members,
+                next_voters,
                 ..
-            } => last.term <= *term && members.is_sound(),
+            } => last.term <= *term && members.is_sound() && next_voters.len() <= MEMBERS_MAX,
             StartBody::Noted { members, .. } => members.is_sound(),
             _ => true,
         };
@@ -122,6 +126,7 @@ pub(crate) fn start_messages(members: &Membership) -> Vec<Bytes> {
             term: 7,
             last: LogEnd { term: 6, index: 41 },
             members: members.clone(),
+            next_voters: members.voters().collect(),
         },
     ];
     let message = |body| StartMessage {
@@ -149,6 +154,7 @@ mod tests {
                     index: 9,
                 },
                 members,
+                next_voters: Vec::new(),
             },
         }
     }

@@ -12,6 +12,7 @@ use super::events_and_effects::{RaftEffect, StartView};
 use super::start_inquiry::{Findings, Present};
 use super::start_messages::{AtStart, LogEnd, StartMessage};
 use crate::fault_injection::Fault;
+use crate::membership::MembershipChange;
 use crate::network::{NodeId, PeerMessage};
 
 impl RaftDriver {
@@ -27,12 +28,26 @@ impl RaftDriver {
             term: self.raft.raft.term,
             last: self.log_end(),
             members: &self.members.current,
+            next_voters: self.next_voters(),
         };
         self.inquiry.receive(from, message, &now);
         // A leader forgets `matched` before it handles anything more.
         for (node, had) in self.inquiry.take_noted() {
             self.note_start(node, had);
         }
+    }
+
+    /// The voters once all changes in the log are committed.
+    fn next_voters(&self) -> Vec<NodeId> {
+        let (log, raft_log) = (self.raft.store(), &self.raft.raft.raft_log);
+        let later = (raft_log.applied + 1..=log.last()).filter_map(|index| log.get(index));
+        let mut members = self.members.current.clone();
+        for change in later.filter_map(|entry| MembershipChange::of(&entry)) {
+            if members.allows(&change) {
+                members.apply(&change);
+            }
+        }
+        members.voters().collect()
     }
 
     /// The end of the log, durable or not.

@@ -64,6 +64,10 @@ impl World {
             // It may run when the message arrives.
             return true;
         };
-        admits(&sender.admitted.lock(), from, to) && admits(&receiver.admitted.lock(), to, from)
+        let admits = |node: &Running, other| {
+            let configured = node.configured.as_slice();
+            admits(&node.admitted.lock(), configured, other)
+        };
+        admits(sender, to) && admits(receiver, from)
     }
 }

@@ -4,8 +4,9 @@
 //! it removes one: together they could take more than the cluster tolerates. A removed directory may
 //! return: the others tell it.
 
-use namiki_client::protocol::{MemberChange, NodeAddresses};
+use namiki_client::protocol::MemberChange;
 
+use super::node::addresses_of;
 use super::replacements::ask;
 use super::world::{Event, MS, World};
 use crate::network::NodeId;
@@ -40,9 +41,10 @@ impl World {
             // It is on its way.
             return;
         }
-        let Ok(new) = old.replacement(id, self.founders) else {
+        let Ok(mut new) = old.replacement(id, self.founders) else {
             return;
         };
+        self.configure(&mut new);
         let is_lost_now = old.is_wiped || self.member_changes.chance(0.5);
         self.nodes[place].crash(&mut self.random);
         let old = std::mem::replace(&mut self.nodes[place], new);
@@ -68,14 +70,10 @@ impl World {
             self.report.additions += usize::from(latest.has(id));
             return;
         }
-        let address = format!("node-{number}:1");
         let change = MemberChange::Add {
             node: number,
             incarnation: id.incarnation(),
-            addresses: NodeAddresses {
-                peer: address.clone(),
-                client: address,
-            },
+            addresses: addresses_of(number),
         };
         ask(self, change);
         let pause = 20 + self.member_changes.below(200);

@@ -55,11 +55,12 @@ impl Network for SimNetwork {
     }
 }
 
-/// Whether the network of `node`, which knows these members, has a connection with the other one: as the transport decides.
-pub(super) fn admits(members: &Membership, node: NodeId, other: NodeId) -> bool {
-    let member = members.of_number(other.number());
-    // A node that is no member connects with all of its configuration.
-    !members.has_gone(other) && (member.is_some() || !members.has(node))
+/// Whether a network that knows these members, and has these numbers in its configuration, has a connection with a node: as the
+/// transport decides.
+pub(super) fn admits(members: &Membership, configured: &[u64], other: NodeId) -> bool {
+    let number = other.number();
+    let is_known = members.of_number(number).is_some() || configured.contains(&number);
+    is_known && !members.has_gone(other)
 }
 
 /// The behaviour of links.

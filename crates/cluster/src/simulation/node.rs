@@ -4,6 +4,7 @@ use std::num::NonZeroU64;
 use std::path::Path;
 use std::sync::Arc;
 
+use namiki_client::protocol::NodeAddresses;
 use namiki_log::Prepare;
 use namiki_platform::disk::Disk;
 use namiki_platform::disk::sim::{Loss, SimDisk};
@@ -36,6 +37,8 @@ pub(super) struct Running {
     pub(super) parts: Parts,
     pub(super) inbox: NodeInbox,
     pub(super) admitted: Admitted,
+    /// The numbers in its configuration.
+    pub(super) configured: Vec<u64>,
     /// Its manifest says that it may have forgotten promises.
     pub(super) forgets: bool,
     /// Number of the disk's events before which a crash would contradict messages that the node has
@@ -74,6 +77,14 @@ pub(super) fn dir() -> &'static Path {
     Path::new("/node")
 }
 
+/// The addresses of a number's nodes.
+pub(super) fn addresses_of(number: u64) -> NodeAddresses {
+    NodeAddresses {
+        peer: format!("node-{number}:1"),
+        client: format!("node-{number}:2"),
+    }
+}
+
 impl SimNode {
     pub(super) fn create(
         id: NodeId,
@@ -107,6 +118,11 @@ impl SimNode {
         })
     }
 
+    /// Puts a node into its configuration.
+    pub(super) fn configure(&mut self, number: u64) {
+        (self.options.addresses).insert(number, addresses_of(number));
+    }
+
     /// Replaces the disk by an empty one, and recreates the node under its old identity, which is
     /// forbidden.
     pub(super) fn wipe(&mut self, founders: usize) -> Result<(), StoreError> {
@@ -116,7 +132,11 @@ impl SimNode {
 
     /// A node with an empty disk.
     pub(super) fn replacement(&self, id: NodeId, founders: usize) -> Result<Self, StoreError> {
-        let new = Self::create(id, founders, self.workers, self.options.clone())?;
+        let mut options = self.options.clone();
+        options
+            .addresses
+            .insert(id.number(), addresses_of(id.number()));
+        let new = Self::create(id, founders, self.workers, options)?;
         let life = self.life + 1;
         Ok(Self { life, ..new })
     }
@@ -155,6 +175,7 @@ impl SimNode {
         self.running = Some(Running {
             inbox: NodeInbox::new(&parts.shared, &self.options),
             admitted,
+            configured: self.options.addresses.keys().copied().collect(),
             parts,
             forgets,
             crash_from: self.disk.events(),

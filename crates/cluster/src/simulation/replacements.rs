@@ -28,9 +28,10 @@ impl World {
         self.nodes[place].crash(&mut self.random);
         self.report.crashes += 1;
         self.crash_in_write.remove(&place);
-        let Ok(new) = self.nodes[place].replacement(id, self.founders) else {
+        let Ok(mut new) = self.nodes[place].replacement(id, self.founders) else {
             return;
         };
+        self.configure(&mut new);
         let lost = std::mem::replace(&mut self.nodes[place], new);
         self.seen[place] = (0, 0);
         // The successor of a directory that was lost before it became a member has the same
@@ -98,6 +99,12 @@ impl World {
         });
         // A learner may be about to vote.
         left.count() > latest.nodes().count() / 2
+    }
+
+    /// Puts the present members into the configuration of a new directory's node. Those of the others need not have it.
+    pub(super) fn configure(&self, node: &mut SimNode) {
+        let members = self.checks.latest_members().nodes();
+        members.for_each(|member| node.configure(member.number()));
     }
 
     /// The operator repeats the request until the node is a member.

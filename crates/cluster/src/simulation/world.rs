@@ -14,7 +14,7 @@ use super::checks::Checks;
 use super::client::SimClient;
 use super::damaged::Damage;
 use super::network::{Links, Outbox};
-use super::node::{Part, SimNode};
+use super::node::{Part, SimNode, addresses_of};
 use super::report::SimReport;
 use super::workload::{ACCOUNTS_TABLE, OPENING_BALANCE};
 use crate::entry::PayloadRef;
@@ -189,6 +189,10 @@ impl World {
                 },
                 cache_bytes: 16 << random.below(11),
                 seed: options.seed,
+                addresses: (1..=founders as u64)
+                    .chain([number as u64])
+                    .map(|it| (it, addresses_of(it)))
+                    .collect(),
                 planted: FaultInjection::of(options.planted),
                 ..NodeOptions::default()
             };

@@ -167,20 +167,15 @@ impl Peers {
         self.all.retain(|peer| !closed(peer));
     }
 
-    /// The nodes to be dialled. A node that is no member is new, or behind: the nodes of its configuration may be members.
+    /// The nodes to be dialled: the members, and those of the configuration that may be members. This node may be behind, or new.
     fn expected(&self, own: NodeId) -> Vec<NodeId> {
-        let others = self.membership.nodes();
-        let mut expected: Vec<NodeId> = others.filter(|it| it.number() != own.number()).collect();
-        if !self.membership.has(own) {
-            let configured = self.sites.iter().filter(|it| it.is_configured());
-            let first = configured.map(|site| NodeId::first(site.number));
-            let unknown: Vec<NodeId> = first
-                .filter(|it| expected.iter().all(|other| other.number() != it.number()))
-                .filter(|it| !self.membership.has_gone(*it))
-                .collect();
-            expected.extend(unknown);
-        }
-        expected
+        let members = &self.membership;
+        let configured = self.sites.iter().filter(|it| it.is_configured());
+        let first = configured.map(|site| NodeId::first(site.number));
+        let unknown =
+            first.filter(|it| members.of_number(it.number()).is_none() && !members.has_gone(*it));
+        let all = members.nodes().chain(unknown);
+        all.filter(|it| it.number() != own.number()).collect()
     }
 
     /// The site of a number.
