@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_of_rows_names_each_once_and_none_of_another_slot() {
+    fn a_batch_names_rows_of_its_slot_once() {
         let sizes = PlanSizes { rows: 70, ..SIZES };
         let plan = Plan::new(Workload::Rows, 1, &sizes);
         assert_eq!(plan.pairs, 72);

@@ -250,7 +250,7 @@ fn a_new_cluster_begins_with_all_or_after_a_while() {
 
 /// A copy from before the first start looks like a new node, and so does a node that has never run.
 #[test]
-fn a_blank_disk_is_not_new_among_nodes_that_have_run() {
+fn a_blank_disk_is_not_new_beside_used_ones() {
     let mut it = Cluster::new(3, None);
     it.elect(1);
     it.propose(1, b"entry");
