@@ -151,7 +151,7 @@ pub(super) struct StartInquiry {
     stage: Stage,
     voice: Voice,
     round: u64,
-    /// Ticks in this stage since a majority responds.
+    /// Ticks in this stage, since a majority responds if it waits for answers.
     waited: usize,
     ticks_since_sent: usize,
     ticks_leaderless: usize,
@@ -221,12 +221,11 @@ impl StartInquiry {
 
     /// Time has passed. `is_leaderless`: no leader has been heard from for a while.
     pub(super) fn tick(&mut self, is_leaderless: bool) {
-        let is_noted = self.stage == Stage::Noting;
-        let responds = |peer: &Peer| match is_noted {
-            true => peer.has_noted.is_some(),
-            false => peer.answer.is_some(),
+        let responds = |peer: &Peer| match self.stage {
+            Stage::Replaying | Stage::Noting => peer.has_noted.is_some(),
+            Stage::Asking | Stage::Rest => peer.answer.is_some(),
         };
-        if self.is_majority(responds) {
+        if self.stage == Stage::Rest || self.is_majority(responds) {
             self.waited += 1;
         }
         if self.stage == Stage::Rest {
