@@ -504,6 +504,9 @@ pub struct NodeStatus {
     /// Payloads that are damaged or missing on its disk. Until they are restored, it does not
     /// participate.
     pub missing_payloads: u64,
+    /// It may have forgotten votes and acknowledgements, by damage to its log. It does not participate before all other voters
+    /// have answered.
+    pub may_have_forgotten: bool,
     /// Version of its program.
     pub version: String,
     /// Invalid messages of other nodes that were dropped.

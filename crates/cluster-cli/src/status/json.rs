@@ -44,6 +44,7 @@ struct State<'a> {
     log_bytes: u64,
     log_bytes_max: Option<u64>,
     missing_payloads: u64,
+    may_have_forgotten: bool,
     refused_messages: u64,
 }
 
@@ -72,6 +73,7 @@ pub(super) fn text(before: &[Seen], now: &[Seen], problems: &[String]) -> String
             log_bytes: status.log_bytes,
             log_bytes_max: status.log_bytes_max,
             missing_payloads: status.missing_payloads,
+            may_have_forgotten: status.may_have_forgotten,
             refused_messages: status.refused_messages,
         }),
     });
