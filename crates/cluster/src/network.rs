@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::entry::PayloadRef;
 use crate::image_message::ImageMessage;
+use crate::room::Room;
 
 /// A node of the cluster: its number, from 1, and its incarnation, the number of the directory that
 /// it runs on.
@@ -141,6 +142,8 @@ pub enum PeerMessage {
     /// A message of a node that has started, or an answer to one, in the adapter's encoding. On the
     /// control lane.
     Start(Bytes),
+    /// The room of a node's log, for the leader. On the control lane.
+    Room(Room),
     /// A payload that was just sealed. On the lane of its worker.
     Payload {
         /// Its name, length and digest.

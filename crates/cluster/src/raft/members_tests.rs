@@ -269,7 +269,7 @@ fn a_node_that_replays_takes_no_leadership() {
             }
         }
         let driver = cluster.drivers.get_mut(&leader).unwrap();
-        driver.handle([RaftEvent::HandOver]);
+        driver.handle([RaftEvent::HandOver(None)]);
         cluster.run();
         // As long as raft-rs waits for the other one.
         cluster.tick(ELECTION_TICKS + 1);

@@ -28,7 +28,7 @@ mod raft_damage;
 mod replacements;
 mod world;
 
-pub use world::{SimOptions, SimReport, run};
+pub use world::{SimOptions, SimReport, SmallLogs, run};
 
 #[cfg(test)]
 mod tests {
@@ -53,7 +53,12 @@ mod tests {
     fn planted_faults_are_found() {
         let only = std::env::var("NAMIKI_SIM_FAULT").ok();
         let mut not_found = Vec::new();
-        let groups = [Fault::ALL, Fault::OF_TRUNCATION, Fault::OF_STARTS];
+        let groups = [
+            Fault::ALL,
+            Fault::OF_TRUNCATION,
+            Fault::OF_STARTS,
+            Fault::OF_ROOM,
+        ];
         for fault in groups.into_iter().flatten() {
             let is_wanted = match &only {
                 Some(only) => *only == format!("{fault:?}"),
@@ -89,7 +94,7 @@ mod tests {
         let (mut counted, mut replacements, mut went_back, mut fates) = (0, 0, 0, 0);
         let (mut images, mut installs) = (0, 0);
         let (mut damaged, mut found, mut tables_lost) = (0, [0; 2], 0);
-        let mut forgotten = [0; 2];
+        let (mut forgotten, mut room) = ([0; 2], [0; 4]);
         for seed in first..first + count {
             let report = run(&SimOptions::of(seed));
             let report = report.unwrap_or_else(|error| panic!("seed {seed}: {error}"));
@@ -103,13 +108,18 @@ mod tests {
             found[0] += report.found_payloads;
             found[1] += report.found_files;
             tables_lost += report.tables_lost;
+            room[0] += report.full_disks;
+            room[1] += report.waits_for_room;
+            room[2] += report.slowed_ticks[0];
+            room[3] += report.slowed_ticks[1];
             forgotten[0] += report.damaged_raft_logs;
             forgotten[1] += report.forgetful_starts;
         }
         eprintln!(
             "{count} seeds, {replacements} nodes replaced, {went_back} disks went back, {images} images, {installed} installed, \
              {fates} groups of dead clients, {damaged} payloads damaged, {} found by running nodes, {} files of images, too, \
-             {tables_lost} times the tables lost, {} times stream 0 damaged, with {} starts",
+             {tables_lost} times the tables lost, {} times stream 0 damaged, with {} starts, \
+             full disks, waits for room, ticks with little room and with none: {room:?}",
             found[0],
             found[1],
             forgotten[0],
@@ -128,6 +138,10 @@ mod tests {
             "of {forgotten:?} damages of stream 0 and starts, too few were noticed"
         );
         assert!(count < 100 || found[0] > 0, "no running node found damage");
+        assert!(
+            count < 20 || room.iter().all(|it| *it > 0),
+            "no lack of room: {room:?}"
+        );
         assert!(count < 20 || replacements > 0, "no node was replaced");
         assert!(count < 20 || installs > 0, "no image was installed");
         assert!(

@@ -23,6 +23,7 @@ use crate::metrics::Count;
 use crate::network::{ClientName, ConnectionId, Inbox, NodeId, PeerMessage};
 use crate::node::NodeOptions;
 use crate::raft::RaftEvent;
+use crate::room::Pace;
 
 pub(super) const MS: u64 = 1_000_000;
 
@@ -41,6 +42,8 @@ pub struct SimOptions {
     pub accounts: u64,
     /// Length of the phase with faults.
     pub faults_ms: u64,
+    /// Logs have small limits: those of a minority, or all.
+    pub small_logs: SmallLogs,
     /// Disks damage data at rest, and are not lost. Not together with an injected fault.
     pub damages: bool,
     /// An injected fault, to verify that it is found.
@@ -59,8 +62,30 @@ impl SimOptions {
             clients: 2 + random.index(4),
             accounts: 3 + random.below(12),
             faults_ms: 15_000,
+            small_logs: SmallLogs::of(seed),
             damages: seed.is_multiple_of(3),
             planted: None,
+        }
+    }
+}
+
+/// Nodes with a small limit of the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SmallLogs {
+    /// None.
+    None,
+    /// A minority.
+    Minority,
+    /// All.
+    All,
+}
+
+impl SmallLogs {
+    fn of(seed: u64) -> Self {
+        match seed % 8 {
+            1 => Self::Minority,
+            5 => Self::All,
+            _ => Self::None,
         }
     }
 }
@@ -80,8 +105,12 @@ pub struct SimReport {
     pub fates: usize,
     /// Crashes and starts of nodes.
     pub crashes: usize,
-    /// Number of stops of a node for lack of space.
+    /// Disks that were full for a while.
     pub full_disks: usize,
+    /// Attempts of writers that waited for room.
+    pub waits_for_room: usize,
+    /// Ticks in which a leader accepted only a part of the commands for lack of room, and in which it accepted none.
+    pub slowed_ticks: [usize; 2],
     /// Nodes that have replaced lost ones, and vote.
     pub replacements: usize,
     /// Images that nodes have written.
@@ -148,6 +177,8 @@ pub(super) enum Event {
     /// entries.
     Rejoin(usize),
     Restart(usize),
+    /// A full disk has room again.
+    Room(usize),
     /// A disk damages data.
     Damage,
     /// A disk is lost, if the cluster can tolerate that.
@@ -222,6 +253,22 @@ impl World {
             };
             let node = SimNode::create(*id, options.nodes, options.workers, node_options);
             nodes.push(node.map_err(|error| error.to_string())?);
+        }
+        let small = match options.small_logs {
+            _ if options
+                .planted
+                .is_some_and(|it| !Fault::OF_ROOM.contains(&it)) =>
+            {
+                0
+            }
+            SmallLogs::None => 0,
+            SmallLogs::Minority => options.nodes / 2,
+            SmallLogs::All => options.nodes,
+        };
+        let mut room = Random::stream(options.seed, 4);
+        for node in nodes.iter_mut().take(small) {
+            let streams = u64::from(options.workers) + 1;
+            node.log_bytes_max = Some(streams * (300 + room.below(300)) << 10);
         }
         let clients = (0..options.clients).map(|number| {
             let random = Random::stream(options.seed, 100 + number as u64);
@@ -379,6 +426,7 @@ impl World {
             Event::Client(client) => 400 + *client as u64,
             Event::Fault => 500,
             Event::Damage => 501,
+            Event::Room(node) => 530 + *node as u64,
             Event::Rejoin(node) => 510 + *node as u64,
             Event::Restart(node) => 600 + *node as u64,
             Event::LoseDisk(node) => 700 + *node as u64,
@@ -424,6 +472,10 @@ impl World {
                 self.after(pause * MS, Event::Client(client));
             }
             Event::Fault => self.fault(),
+            Event::Room(node) => {
+                self.nodes[node].is_full = false;
+                self.nodes[node].disk.set_capacity(None);
+            }
             Event::Rejoin(node) => {
                 self.links.cut.clear();
                 let writes = self.random.below(4);
@@ -530,6 +582,10 @@ impl World {
                     continue;
                 }
                 let delay = match part {
+                    _ if self.nodes[node].waits_for_room(part) => {
+                        self.report.waits_for_room += 1;
+                        (5 + self.random.below(10)) * MS
+                    }
                     Part::RaftWriter | Part::PayloadWriter(_) if self.nodes[node].is_stuck => {
                         5_000 * MS
                     }
@@ -550,6 +606,11 @@ impl World {
         }
         if let Some(running) = &self.nodes[node].running {
             let shared = &running.parts.shared;
+            match shared.rooms.show().0 {
+                Pace::Open => {}
+                Pace::Slowed => self.report.slowed_ticks[0] += 1,
+                Pace::Refused => self.report.slowed_ticks[1] += 1,
+            }
             shared.raft.put(RaftEvent::Applied(shared.applied()));
             shared.raft.put(RaftEvent::Tick);
             shared.images.put(ImageEvent::Look);
@@ -636,12 +697,6 @@ impl World {
                     self.after(10 * MS, Event::Restart(node));
                     Ok(())
                 }
-                // The node is down until there is room.
-                NodeFailure::Storage { .. } if self.nodes[node].is_full => {
-                    self.report.full_disks += 1;
-                    self.crash(node);
-                    Ok(())
-                }
                 other => Err(format!("node {id} stopped: {other}")),
             };
         }
@@ -657,7 +712,11 @@ impl World {
             let payload = || match body {
                 crate::entry::EntryBody::Group(payload) => {
                     let cached = shared.cache.get(&payload);
-                    let bytes = cached.or_else(|| shared.store.read_payload(payload.name).ok());
+                    // The applier may have read it before it was damaged.
+                    let own = shared.store.read_payload(payload.name).ok();
+                    let stores = self.nodes.iter().filter_map(SimNode::shared);
+                    let mut stores = stores.map(|it| it.store.read_payload(payload.name));
+                    let bytes = cached.or(own).or_else(|| stores.find_map(Result::ok));
                     bytes.map(|it| it.to_vec())
                 }
                 _ => None,
@@ -747,6 +806,9 @@ impl World {
                 // No new file can be created.
                 self.nodes[node].is_full = true;
                 self.nodes[node].disk.set_capacity(Some(0));
+                self.report.full_disks += 1;
+                let pause = 100 + self.random.below(5_000);
+                self.after(pause * MS, Event::Room(node));
             }
             5 => self.lose_disk(node),
             13.. => self.begin_to_go_back(node, leader),

@@ -107,6 +107,12 @@ impl LogBudget {
         bytes_max.saturating_sub(self.bytes())
     }
 
+    /// Bytes that are left when every stream has grown by two files.
+    pub(super) fn free(&self) -> u64 {
+        let left = self.left();
+        left.saturating_sub(self.next_bytes.load(Ordering::Relaxed))
+    }
+
     /// Whether every stream may grow by two files.
     pub(super) fn has_room(&self) -> bool {
         self.next_bytes.load(Ordering::Relaxed) <= self.left()
@@ -236,10 +242,10 @@ mod tests {
         let budget = budget(&sim);
         let disk: &dyn Disk = &budget;
         // Two streams without files need 1024 + 2048 each.
-        budget.limit(512 + 2 * 3072);
-        assert!(budget.has_room());
+        budget.limit(512 + 2 * 3072 + 100);
+        assert!(budget.has_room() && budget.free() == 100);
         disk.create(Path::new("/0001/a"), 2048).unwrap();
-        assert!(!budget.has_room());
+        assert!(!budget.has_room() && budget.free() == 0);
         budget.limit(512 + 2048 + 3072 + 2 * 4096);
         assert!(budget.has_room());
         sim.create(Path::new("/0001/old"), 512).unwrap();

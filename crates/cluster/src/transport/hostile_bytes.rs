@@ -24,6 +24,7 @@ use crate::network::{NodeId, PeerMessage};
 use crate::payload::{Payload, PayloadBuilder};
 use crate::payload_cache::PayloadCache;
 use crate::raft::{look_at_message, look_at_start_message, messages, start_messages};
+use crate::room::Room;
 use crate::transport::frame::{IncomingFrame, OutgoingFrame};
 use crate::transport::frame_reader::{Budget, FrameReadError, FrameReader};
 use crate::transport::hello::{HELLO_FRAME_BYTES_MAX, Hello, Identity, check_answer};
@@ -286,7 +287,7 @@ fn look_at_frame(frame: IncomingFrame, lane: Lane) -> Result<(), String> {
         PeerMessage::FetchedPayload { bytes, .. } => {
             bytes.map_or(Ok(()), |bytes| look_at_payload(&bytes))
         }
-        PeerMessage::FetchPayloads { .. } | PeerMessage::Image(_) => Ok(()),
+        PeerMessage::FetchPayloads { .. } | PeerMessage::Image(_) | PeerMessage::Room(_) => Ok(()),
     }
 }
 
@@ -373,6 +374,8 @@ pub fn peer_frames() -> Vec<(&'static str, u8, Vec<u8>)> {
     let to_control: Vec<_> = to_control.into_iter().map(PeerMessage::Raft).collect();
     let starts = start_messages(&Membership::new(&[PEER, OWN.node]));
     let starts: Vec<_> = starts.into_iter().map(PeerMessage::Start).collect();
+    let rooms = [(0, true), (1 << 30, false)];
+    let rooms = rooms.map(|(bytes, is_low)| PeerMessage::Room(Room { bytes, is_low }));
     let hello = Hello {
         cluster: OWN.cluster,
         from: PEER,
@@ -384,6 +387,7 @@ pub fn peer_frames() -> Vec<(&'static str, u8, Vec<u8>)> {
     vec![
         ("seed-raft", 0, of(&to_control)),
         ("seed-start", 0, of(&starts)),
+        ("seed-room", 0, of(&rooms)),
         ("seed-payload", 1 | 2 << 2, of(&to_payloads)),
         ("seed-catch-up", 2, of(&to_catch_up)),
         (
