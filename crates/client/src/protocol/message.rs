@@ -507,6 +507,8 @@ pub struct NodeStatus {
     /// It may have forgotten votes and acknowledgements, by damage to its log. It does not participate before all other voters
     /// have answered.
     pub may_have_forgotten: bool,
+    /// Its log or its disk is full: writes wait, and it does not participate.
+    pub waits_for_room: bool,
     /// Version of its program.
     pub version: String,
     /// Invalid messages of other nodes that were dropped.

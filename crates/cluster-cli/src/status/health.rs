@@ -107,6 +107,11 @@ fn of_node(
             grouped(status.missing_payloads)
         ));
     }
+    if status.waits_for_room {
+        problems.push(format!(
+            "node {number} has no room: its log or its disk is full, and writes wait until there is some"
+        ));
+    }
     if status.may_have_forgotten {
         problems.push(format!(
             "node {number} may have forgotten votes and acknowledgements, because its log was damaged: it does not vote before all other \
@@ -157,6 +162,7 @@ pub(super) mod tests {
             log_bytes_max: Some(1 << 30),
             missing_payloads: 0,
             may_have_forgotten: false,
+            waits_for_room: false,
             version: "0.1.0".to_owned(),
             refused_messages: 0,
             matched: Vec::new(),
@@ -213,6 +219,7 @@ pub(super) mod tests {
             "node 2 does not vote",
         );
         one(|it| of(&mut it[1]).missing_payloads = 4, "lacks 4 payloads");
+        one(|it| of(&mut it[1]).waits_for_room = true, "has no room");
         one(
             |it| of(&mut it[1]).may_have_forgotten = true,
             "may have forgotten",

@@ -70,6 +70,10 @@ mod tests {
             let found = (1..=SEEDS_OF_A_FAULT).find_map(|seed| {
                 let mut options = SimOptions::of(seed);
                 options.planted = Some(*fault);
+                options.small_logs = match Fault::OF_ROOM.contains(fault) {
+                    true => SmallLogs::All,
+                    false => SmallLogs::None,
+                };
                 let result = std::panic::catch_unwind(|| run(&options));
                 match result {
                     Ok(Ok(_)) => None,

@@ -255,12 +255,6 @@ impl World {
             nodes.push(node.map_err(|error| error.to_string())?);
         }
         let small = match options.small_logs {
-            _ if options
-                .planted
-                .is_some_and(|it| !Fault::OF_ROOM.contains(&it)) =>
-            {
-                0
-            }
             SmallLogs::None => 0,
             SmallLogs::Minority => options.nodes / 2,
             SmallLogs::All => options.nodes,
