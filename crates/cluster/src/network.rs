@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::entry::PayloadRef;
 use crate::image_message::ImageMessage;
-use crate::room::Room;
+use crate::log_room::Room;
 
 /// A node of the cluster: its number, from 1, and its incarnation, the number of the directory that
 /// it runs on.

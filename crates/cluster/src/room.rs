@@ -19,10 +19,9 @@ use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
+use crate::log_room::Room;
 use crate::membership::Membership;
-use crate::network::{NodeId, PeerMessage};
-use crate::raft::RaftEvent;
-use crate::shared::Shared;
+use crate::network::NodeId;
 
 /// Ticks in which a leader with little room would fill it, if it stayed the same.
 const FILL_TICKS: u64 = 128;
@@ -30,27 +29,6 @@ const FILL_TICKS: u64 = 128;
 const GROUP_BYTES: i64 = 8192;
 /// The allowance of a leader with enough room.
 const UNLIMITED: i64 = i64::MAX;
-
-/// The room of a node's log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Room {
-    /// Bytes by which payloads may grow before the node has no room; 0: it has none.
-    pub bytes: u64,
-    /// It is less than an eighth of its limit.
-    pub is_low: bool,
-}
-
-impl Room {
-    /// No room.
-    pub(crate) const NONE: Self = Self {
-        bytes: 0,
-        is_low: true,
-    };
-    const UNKNOWN: Self = Self {
-        bytes: u64::MAX,
-        is_low: false,
-    };
-}
 
 /// How a leader accepts commands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -147,9 +125,10 @@ impl Rooms {
         (reports.rooms).retain(|node, _| members.nodes().any(|it| it == *node));
         let mut voters: Vec<(Room, NodeId)> = members
             .voters()
-            .map(|node| match node == leader {
-                true => (own, node),
-                false => (reports.of(node, self.patience), node),
+            .map(|node| {
+                let is_leader = node == leader;
+                let told = || reports.of(node, self.patience);
+                (if is_leader { own } else { told() }, node)
             })
             .collect();
         // The most room first.
@@ -220,34 +199,11 @@ impl Reports {
     }
 }
 
-/// Time has passed: a leader looks who has room, and others tell it.
-pub(crate) fn tick(shared: &Shared) {
-    let leader = shared.view.lock().leader;
-    let own = shared.own_room();
-    if leader != Some(shared.node) {
-        shared.rooms.tick();
-        if let Some(leader) = leader {
-            shared.network.send(leader, PeerMessage::Room(own));
-        }
-        return;
-    }
-    // An image is being written, or would make room.
-    let may_stay = !shared.rooms.is_full() && shared.makes_room();
-    let members = shared.membership();
-    let to = shared
-        .rooms
-        .tick_leader((shared.node, own), &members, may_stay);
-    if let Some(to) = to {
-        slog::warn!(shared.logger, "this leader has no room for the log, and hands over to a node that has"; "node" => to.number());
-        shared.raft.put(RaftEvent::HandOver(Some(to)));
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const PATIENCE: u64 = 20;
+    const STALL_TICKS: u64 = 20;
 
     fn node(number: u64) -> NodeId {
         NodeId::first(number)
@@ -303,10 +259,10 @@ mod tests {
             it.show().0
         };
         // Node 3 has not told yet.
-        assert_eq!(after(PATIENCE), Pace::Open);
+        assert_eq!(after(STALL_TICKS), Pace::Open);
         assert_eq!(after(1), Pace::Refused);
         it.note(node(3), much);
-        assert_eq!(after(PATIENCE), Pace::Open);
+        assert_eq!(after(STALL_TICKS), Pace::Open);
         assert_eq!(after(1), Pace::Refused);
         // A new office begins without knowledge.
         it.begin_office();
@@ -351,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn a_leader_without_room_hands_over_to_a_node_with_room() {
+    fn a_leader_without_room_hands_over_to_another() {
         let it = Rooms::new(10);
         let offers = |own: Room, other: Room, may_stay: bool, ticks: u64| {
             let mut offers = Vec::new();
@@ -372,7 +328,7 @@ mod tests {
             "an image makes room"
         );
         assert_eq!(offers(Room::NONE, room(9, true), false, 10), none);
-        let again = PATIENCE + 1;
+        let again = STALL_TICKS + 1;
         assert_eq!(offers(Room::NONE, much, false, again), [(1, 3), (again, 3)]);
     }
 }

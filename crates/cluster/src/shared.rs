@@ -13,6 +13,7 @@ use crate::events::{ApplierEvent, CopyEvent, Fetch, ImageEvent, RaftWrite, Scan,
 use crate::failure::NodeFailure;
 use crate::fault_injection::{Fault, FaultInjection};
 use crate::group_in_flight::Answer;
+use crate::log_room::Room;
 use crate::mailbox::Mailbox;
 use crate::membership::Membership;
 use crate::metrics::{Count, Metrics};
@@ -23,7 +24,7 @@ use crate::pacing::Pacing;
 use crate::payload_cache::PayloadCache;
 use crate::pinned_images::PinnedImages;
 use crate::raft::{RaftEvent, RaftView};
-use crate::room::{Room, Rooms};
+use crate::room::Rooms;
 use crate::scan_slots::ScanSlots;
 use crate::session::{Resumed, SessionTable};
 use crate::storage::NodeStore;

@@ -55,6 +55,10 @@ impl<T> Waiting<T> {
                     self.items.push_front(item);
                     if matches!(error, StoreError::LogFull { .. }) {
                         self.shared.ask_for_room();
+                        // All that is applied is truncated: only this makes it go on.
+                        if self.shared.applied() <= self.shared.truncated() {
+                            self.shared.store.exceed_limit();
+                        }
                     }
                     break;
                 }

@@ -459,7 +459,7 @@ fn certificate(node: &Observation, happened: &Happened, found: &mut Found) {
 mod tests {
     use super::super::observation::tests::healthy;
     use super::*;
-    use crate::room::Room;
+    use crate::log_room::Room;
 
     const TIMEOUT: Duration = Duration::from_millis(300);
 

@@ -10,9 +10,10 @@ use namiki_platform::ErrorSentence;
 use namiki_platform::disk::DiskSpace;
 use namiki_platform::machine::resident_bytes;
 
+use crate::log_room::Room;
 use crate::network::NodeId;
 use crate::raft::StartView;
-use crate::room::{Pace, Room};
+use crate::room::Pace;
 use crate::shared::Shared;
 use crate::status::role_of;
 use crate::transport::{Connections, PeerConnections};

@@ -222,8 +222,8 @@ fn resources(page: &mut Exposition, node: &Observation) {
 mod tests {
     use super::super::observation::tests::healthy;
     use super::*;
+    use crate::log_room::Room;
     use crate::metrics::Count;
-    use crate::room::Room;
 
     #[test]
     fn a_leader_shows_its_followers_and_a_follower_does_not() {

@@ -34,7 +34,7 @@ use crate::raft::{
     FETCH_MAX, RAFT_BYTES_MAX, RAFT_MESSAGE_BYTES, RaftDriver, RaftEffect, RaftEvent, RaftOptions,
     RaftView, ReplaceRefusal, RestoredRaft, StartView,
 };
-use crate::room::{self, Rooms};
+use crate::room::Rooms;
 use crate::scan_slots::ScanSlots;
 use crate::session::SessionTable;
 use crate::shared::{RoomByImages, Shared};
@@ -219,7 +219,7 @@ pub(crate) fn run_raft(
     raft.handle(events);
     if has_ticked {
         tick_reads(shared);
-        room::tick(shared);
+        tick_room(shared);
     }
     for effect in raft.take_effects() {
         match effect {
@@ -332,6 +332,29 @@ fn tick_reads(shared: &Shared) {
     }
     if after.is_ready {
         shared.applier.put(ApplierEvent::NodeReads);
+    }
+}
+
+/// Time has passed: a leader looks who has room, and others tell it.
+fn tick_room(shared: &Shared) {
+    let leader = shared.view.lock().leader;
+    let own = shared.own_room();
+    if leader != Some(shared.node) {
+        shared.rooms.tick();
+        if let Some(leader) = leader {
+            shared.network.send(leader, PeerMessage::Room(own));
+        }
+        return;
+    }
+    // An image is being written, or would make room.
+    let may_stay = !shared.rooms.is_full() && shared.makes_room();
+    let members = shared.membership();
+    let to = shared
+        .rooms
+        .tick_leader((shared.node, own), &members, may_stay);
+    if let Some(to) = to {
+        slog::warn!(shared.logger, "this leader has no room for the log, and hands over to a node that has"; "node" => to.number());
+        shared.raft.put(RaftEvent::HandOver(Some(to)));
     }
 }
 

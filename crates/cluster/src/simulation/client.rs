@@ -134,7 +134,9 @@ impl SimClient {
     /// already: it may have acknowledged groups of this one that it does not know.
     pub(super) fn successor(&self, number: u64, random: Random) -> Option<Self> {
         let session = self.session.or(self.resumes);
-        let session = session.filter(|_| !self.is_gone && !self.has_successor)?;
+        // Otherwise both would create the accounts.
+        let has_begun = self.has_opened || !self.is_first;
+        let session = session.filter(|_| has_begun && !self.is_gone && !self.has_successor)?;
         let new = Self::new(number, self.accounts, self.nodes, random);
         // What the other one had not finished is in its journal, too.
         let mut journal = self.journal.clone();

@@ -26,9 +26,13 @@ mod network;
 mod node;
 mod raft_damage;
 mod replacements;
+mod report;
+mod small_logs;
 mod world;
 
-pub use world::{SimOptions, SimReport, SmallLogs, run};
+pub use report::SimReport;
+pub use small_logs::SmallLogs;
+pub use world::{SimOptions, run};
 
 #[cfg(test)]
 mod tests {
@@ -70,9 +74,10 @@ mod tests {
             let found = (1..=SEEDS_OF_A_FAULT).find_map(|seed| {
                 let mut options = SimOptions::of(seed);
                 options.planted = Some(*fault);
-                options.small_logs = match Fault::OF_ROOM.contains(fault) {
-                    true => SmallLogs::All,
-                    false => SmallLogs::None,
+                options.small_logs = if Fault::OF_ROOM.contains(fault) {
+                    SmallLogs::All
+                } else {
+                    SmallLogs::None
                 };
                 let result = std::panic::catch_unwind(|| run(&options));
                 match result {

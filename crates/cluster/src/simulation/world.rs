@@ -14,6 +14,8 @@ use super::client::{OPENING_BALANCE, SimClient};
 use super::damaged::Damage;
 use super::network::{Links, OPERATOR, Outbox, Sent};
 use super::node::{Part, SimNode};
+use super::report::SimReport;
+use super::small_logs::SmallLogs;
 use crate::events::{CopyEvent, ImageEvent};
 use crate::failure::NodeFailure;
 use crate::fault_injection::{Fault, FaultInjection};
@@ -66,84 +68,6 @@ impl SimOptions {
             damages: seed.is_multiple_of(3),
             planted: None,
         }
-    }
-}
-
-/// Nodes with a small limit of the log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SmallLogs {
-    /// None.
-    None,
-    /// A minority.
-    Minority,
-    /// All.
-    All,
-}
-
-impl SmallLogs {
-    fn of(seed: u64) -> Self {
-        match seed % 8 {
-            1 => Self::Minority,
-            5 => Self::All,
-            _ => Self::None,
-        }
-    }
-}
-
-/// Counts of a simulation in which all checks held.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SimReport {
-    /// Leaders that were elected.
-    pub leaders: usize,
-    /// Commands with outcomes that were acknowledged to clients.
-    pub acknowledged: usize,
-    /// Reads that were answered.
-    pub reads: usize,
-    /// Sessions that another client has resumed.
-    pub resumed: usize,
-    /// Earlier groups that it has asked for.
-    pub fates: usize,
-    /// Crashes and starts of nodes.
-    pub crashes: usize,
-    /// Disks that were full for a while.
-    pub full_disks: usize,
-    /// Attempts of writers that waited for room.
-    pub waits_for_room: usize,
-    /// Ticks in which a leader accepted only a part of the commands for lack of room, and in which it accepted none.
-    pub slowed_ticks: [usize; 2],
-    /// Nodes that have replaced lost ones, and vote.
-    pub replacements: usize,
-    /// Images that nodes have written.
-    pub images: usize,
-    /// Images of other nodes that were installed.
-    pub installs: usize,
-    /// Disks that went back to an earlier state.
-    pub went_back: usize,
-    /// Payloads that were damaged on a disk.
-    pub damaged_payloads: usize,
-    /// Damaged payloads that a running node has found.
-    pub found_payloads: usize,
-    /// Damaged files of images that a running node has found.
-    pub found_files: usize,
-    /// Times that stream 0 was damaged.
-    pub damaged_raft_logs: usize,
-    /// Starts of nodes that may have forgotten promises.
-    pub forgetful_starts: usize,
-    /// Starts of nodes with a damaged image.
-    pub tables_lost: usize,
-    /// Entries of the log.
-    pub entries: u64,
-    /// Virtual time, in milliseconds.
-    pub simulated_ms: u64,
-    /// A hash of all events and their times: the same seed gives the same hash.
-    pub trace: u64,
-}
-
-impl SimReport {
-    /// Whether the run was substantial: a change of leader, and a hundred commands.
-    #[must_use]
-    pub fn counts(&self) -> bool {
-        self.leaders >= 2 && self.acknowledged >= 100
     }
 }
 
@@ -254,15 +178,10 @@ impl World {
             let node = SimNode::create(*id, options.nodes, options.workers, node_options);
             nodes.push(node.map_err(|error| error.to_string())?);
         }
-        let small = match options.small_logs {
-            SmallLogs::None => 0,
-            SmallLogs::Minority => options.nodes / 2,
-            SmallLogs::All => options.nodes,
-        };
+        let limited = options.small_logs.nodes(options.nodes);
         let mut room = Random::stream(options.seed, 4);
-        for node in nodes.iter_mut().take(small) {
-            let streams = u64::from(options.workers) + 1;
-            node.log_bytes_max = Some(streams * (300 + room.below(300)) << 10);
+        for node in &mut nodes[..limited] {
+            node.log_bytes_max = Some(SmallLogs::limit(options.workers, &mut room));
         }
         let clients = (0..options.clients).map(|number| {
             let random = Random::stream(options.seed, 100 + number as u64);

@@ -20,8 +20,8 @@ use bytes::{Buf, Bytes, BytesMut};
 
 use crate::entry::{PayloadName, PayloadRef};
 use crate::image_message::ImageMessage;
+use crate::log_room::Room;
 use crate::network::PeerMessage;
-use crate::room::Room;
 use crate::transport::lane::Lane;
 
 /// The bytes of a length.
