@@ -364,7 +364,16 @@ impl World {
             } => {
                 if let Some(running) = &self.nodes[node].running {
                     let connection = ConnectionId(client as u64);
+                    let shared = &running.parts.shared;
+                    let commands = || shared.office.lock().commands_in_flight();
+                    let before = commands();
                     running.inbox.request(connection, &client_name(), request);
+                    if commands() > before && shared.rooms.show().0 == Pace::Refused {
+                        let id = self.nodes[node].id;
+                        return Err(format!(
+                            "{id:?} has accepted commands without room for them"
+                        ));
+                    }
                 }
             }
             Event::Respond { client, response } => {
