@@ -62,6 +62,10 @@ pub enum Fault {
     NoFloorAfterStart,
     /// A node that may have forgotten promises goes on after a while without the answer of a voter.
     GoOnAfterDamage,
+    /// A node with little room takes payloads whose entries it does not have.
+    PayloadsAheadFillLog,
+    /// A leader accepts commands although too few voters have room for them.
+    AcceptWithoutRoom,
     /// A node that has started votes in a term in which it may have voted before.
     VoteNotSpent,
 }
@@ -82,6 +86,9 @@ impl Fault {
         Self::VoteNotSpent,
         Self::GoOnAfterDamage,
     ];
+
+    /// Those of logs with small limits.
+    pub const OF_ROOM: &[Self] = &[Self::PayloadsAheadFillLog, Self::AcceptWithoutRoom];
 
     /// All others.
     pub const ALL: &[Self] = &[

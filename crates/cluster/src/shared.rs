@@ -11,8 +11,9 @@ use parking_lot::Mutex;
 use crate::entry::{EntryBody, PayloadRef};
 use crate::events::{ApplierEvent, CopyEvent, Fetch, ImageEvent, RaftWrite, Scan, WorkerEvent};
 use crate::failure::NodeFailure;
-use crate::fault_injection::FaultInjection;
+use crate::fault_injection::{Fault, FaultInjection};
 use crate::group_in_flight::Answer;
+use crate::log_room::Room;
 use crate::mailbox::Mailbox;
 use crate::membership::Membership;
 use crate::metrics::{Count, Metrics};
@@ -23,6 +24,7 @@ use crate::pacing::Pacing;
 use crate::payload_cache::PayloadCache;
 use crate::pinned_images::PinnedImages;
 use crate::raft::{ChangeRefusal, RaftEvent, RaftView};
+use crate::room::Rooms;
 use crate::scan_slots::ScanSlots;
 use crate::session::{Resumed, SessionTable};
 use crate::storage::NodeStore;
@@ -30,6 +32,10 @@ use crate::uncommitted_groups::{Members, TaskStore};
 
 /// Limit on the memory of payloads of other nodes that wait to be written.
 const UNWRITTEN_BYTES_MAX: u64 = 256 << 20;
+
+/// The room of a log is low when less than this part of its limit is left, without what is in reserve. An image for lack of room is
+/// due when half of it is used.
+const LOW_PART: u64 = 8;
 
 /// Memory of a payload that waits to be written: with its place in a queue that grows by doubling.
 pub(crate) fn unwritten_memory(payload: &Bytes) -> u64 {
@@ -103,6 +109,8 @@ pub(crate) struct Shared {
     pub(crate) truncated: AtomicU64,
     /// For a log without room.
     pub(crate) room: RoomByImages,
+    /// The room of all voters.
+    pub(crate) rooms: Rooms,
     pub(crate) scans: Mailbox<Scan>,
     pub(crate) scan_slots: ScanSlots,
     /// Reads that this node answers in any role.
@@ -178,9 +186,15 @@ impl Shared {
     /// Accepts a received payload. It is dropped if it does not match its reference, or is longer
     /// than any sealed one. If the disk does not keep up it is dropped, too, and fetched when its
     /// entry comes.
-    pub(crate) fn receive_payload(&self, payload: PayloadRef, bytes: Bytes) {
+    ///
+    /// With little room, only those are accepted that were asked for: for the next entries. Others come ahead of their entries. If
+    /// they filled the log, the next entry could not be applied, and no image would make room.
+    pub(crate) fn receive_payload(&self, payload: PayloadRef, bytes: Bytes, was_asked_for: bool) {
         let is_valid = bytes.len() <= self.store.payload_bytes_max() && payload.matches(&bytes);
-        let has_room = self.unwritten_bytes.load(Ordering::Relaxed) <= UNWRITTEN_BYTES_MAX;
+        let keeps_up = self.unwritten_bytes.load(Ordering::Relaxed) <= UNWRITTEN_BYTES_MAX;
+        let may_come_ahead =
+            || !self.own_room().is_low || self.planted.has(Fault::PayloadsAheadFillLog);
+        let has_room = keeps_up && (was_asked_for || may_come_ahead());
         if !is_valid {
             self.metrics.increment(Count::PayloadsRefused);
         } else if has_room {
@@ -298,10 +312,32 @@ impl Shared {
 
     /// Whether a log without room will have some soon: the checkpointer is told that it lacks.
     pub(crate) fn will_have_room(&self) -> bool {
+        self.ask_for_room();
+        self.makes_room()
+    }
+
+    /// Tells the checkpointer that the log has no room.
+    pub(crate) fn ask_for_room(&self) {
         if !self.room.is_asked.swap(true, Ordering::Relaxed) {
             self.images.put(ImageEvent::NoRoom);
         }
+    }
+
+    /// Whether the next image makes room, as the last one did.
+    pub(crate) fn makes_room(&self) -> bool {
         self.room.makes_room.load(Ordering::Relaxed)
+    }
+
+    /// The room of this node's log.
+    pub(crate) fn own_room(&self) -> Room {
+        let store = &self.store;
+        let unwritten = self.unwritten_bytes.load(Ordering::Relaxed);
+        let bytes = store.free_bytes().saturating_sub(unwritten);
+        if bytes == 0 || self.rooms.is_full() {
+            return Room::NONE;
+        }
+        let is_low = bytes < store.log_bytes_max() / LOW_PART;
+        Room { bytes, is_low }
     }
 
     /// The entry through which the log is truncated.

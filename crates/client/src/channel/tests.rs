@@ -260,6 +260,8 @@ fn a_slow_leader_that_is_alive_is_kept() {
             log_bytes: 0,
             log_bytes_max: None,
             missing_payloads: 0,
+            may_have_forgotten: false,
+            waits_for_room: false,
             version: String::new(),
             refused_messages: 0,
             matched: vec![],

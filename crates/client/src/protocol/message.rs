@@ -555,6 +555,11 @@ pub struct NodeStatus {
     /// Payloads that are damaged or missing on its disk. Until they are restored, it does not
     /// participate.
     pub missing_payloads: u64,
+    /// It may have forgotten votes and acknowledgements, by damage to its log. It does not participate before all other voters
+    /// have answered.
+    pub may_have_forgotten: bool,
+    /// Its log or its disk is full: writes wait, and it does not participate.
+    pub waits_for_room: bool,
     /// Version of its program.
     pub version: String,
     /// Invalid messages of other nodes that were dropped.

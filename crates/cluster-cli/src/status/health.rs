@@ -104,6 +104,17 @@ fn of_node(
             grouped(status.missing_payloads)
         ));
     }
+    if status.waits_for_room {
+        problems.push(format!(
+            "node {number} has no room: its log or its disk is full, and writes wait until there is some"
+        ));
+    }
+    if status.may_have_forgotten {
+        problems.push(format!(
+            "node {number} may have forgotten votes and acknowledgements, because its log was damaged: it does not vote before all other \
+             voters have answered, and it has what they have"
+        ));
+    }
     if status.applied_lsn < committed {
         problems.push(format!(
             "node {number} lags: it has applied {} of {} committed entries",
@@ -150,6 +161,8 @@ pub(super) mod tests {
             log_bytes: 1 << 20,
             log_bytes_max: Some(1 << 30),
             missing_payloads: 0,
+            may_have_forgotten: false,
+            waits_for_room: false,
             version: "0.1.0".to_owned(),
             refused_messages: 0,
             matched: Vec::new(),
@@ -206,6 +219,11 @@ pub(super) mod tests {
             "node 2 does not vote",
         );
         one(|it| of(&mut it[1]).missing_payloads = 4, "lacks 4 payloads");
+        one(|it| of(&mut it[1]).waits_for_room = true, "has no room");
+        one(
+            |it| of(&mut it[1]).may_have_forgotten = true,
+            "may have forgotten",
+        );
         one(
             |it| of(&mut it[1]).leader = None,
             "node 2 knows no leader, and node 1 leads",

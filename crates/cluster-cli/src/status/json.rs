@@ -44,6 +44,8 @@ struct State<'a> {
     log_bytes: u64,
     log_bytes_max: Option<u64>,
     missing_payloads: u64,
+    may_have_forgotten: bool,
+    waits_for_room: bool,
     refused_messages: u64,
 }
 
@@ -72,6 +74,8 @@ pub(super) fn text(before: &[Seen], now: &[Seen], problems: &[String]) -> String
             log_bytes: status.log_bytes,
             log_bytes_max: status.log_bytes_max,
             missing_payloads: status.missing_payloads,
+            may_have_forgotten: status.may_have_forgotten,
+            waits_for_room: status.waits_for_room,
             refused_messages: status.refused_messages,
         }),
     });

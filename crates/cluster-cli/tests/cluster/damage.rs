@@ -107,3 +107,79 @@ fn damaged_payloads_of_two_nodes_heal() {
     let expected = (0..350).map(|key| Some(value_of(key).to_le_bytes().to_vec()));
     assert_eq!(rows.values, expected.collect::<Vec<_>>());
 }
+
+/// Damages one of the last frames of stream 0, but not the last one, which would look like a torn write.
+fn damage_raft_log(node: &Path) {
+    let mut files: Vec<PathBuf> = fs::read_dir(node.join("data/log/0000"))
+        .unwrap()
+        .map(|file| file.unwrap().path())
+        .collect();
+    files.sort();
+    let frames = files.iter().flat_map(|path| {
+        let bytes = fs::read(path).unwrap();
+        let blocks = (0..bytes.len()).step_by(512);
+        let begins: Vec<usize> = blocks
+            .filter(|at| bytes[*at..].starts_with(b"NLF1"))
+            .collect();
+        begins.into_iter().map(move |at| (path, at as u64))
+    });
+    let frames: Vec<_> = frames.collect();
+    assert!(frames.len() > 20, "{} frames", frames.len());
+    let (path, at) = &frames[frames.len() - 5];
+    let file = OpenOptions::new().write(true).open(path).unwrap();
+    file.write_all_at(&[0xee; 16], at + 60).unwrap();
+}
+
+/// Waits until the log of a node says this for the given time.
+fn wait_for_line(node: &Path, line: &str, times: usize) {
+    let begin = Instant::now();
+    loop {
+        let log = fs::read_to_string(node.join("log.txt")).unwrap();
+        if log.matches(line).count() >= times {
+            return;
+        }
+        assert!(begin.elapsed() < WATCHDOG, "{line}: {log}");
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn damage_in_stream_0_heals() {
+    const FORGOTTEN: &str = "this node may have forgotten votes and acknowledgements";
+    const REMEMBERED: &str = "what the log had lost is back";
+    let cluster = Cluster::start();
+    let folder = |node: u64| cluster.0.path().join(format!("node-{node}"));
+    let mut client = cluster.client();
+    let table = client.create_table("rows", true).unwrap();
+    let mut session = client.open_session().unwrap();
+    put_rows(&mut session, table, 0..100);
+    for round in 1..=2 {
+        let leader = cluster.leader_other_than(None);
+        let damaged = leader % 3 + 1;
+        let rows = |of: u64| 100 * round + 25 * of..100 * round + 25 * (of + 1);
+        cluster.works(&["kill", &damaged.to_string()]);
+        damage_raft_log(&folder(damaged));
+        // The others serve before, while it asks, and after it.
+        put_rows(&mut session, table, rows(0));
+        let starts = fs::read_to_string(folder(damaged).join("log.txt")).unwrap();
+        let starts = starts.matches(FORGOTTEN).count();
+        cluster.works(&["start"]);
+        put_rows(&mut session, table, rows(1));
+        wait_for_line(&folder(damaged), FORGOTTEN, starts + 1);
+        wait_for_line(&folder(damaged), REMEMBERED, starts + 1);
+        wait_for_equal_states(&cluster);
+        // The note is gone: the next start is one like others.
+        cluster.works(&["kill", &damaged.to_string()]);
+        cluster.works(&["start"]);
+        put_rows(&mut session, table, rows(2));
+        wait_for_equal_states(&cluster);
+        let log = fs::read_to_string(folder(damaged).join("log.txt")).unwrap();
+        assert_eq!(log.matches(FORGOTTEN).count(), starts + 1);
+        // It votes again: without it there is no majority.
+        let other = (1..=3).find(|it| ![leader, damaged].contains(it)).unwrap();
+        cluster.works(&["kill", &other.to_string()]);
+        put_rows(&mut session, table, rows(3));
+        cluster.works(&["start"]);
+    }
+    wait_for_equal_states(&cluster);
+}

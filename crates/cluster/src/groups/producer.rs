@@ -292,6 +292,11 @@ impl Producer {
             }
             return refused(number, LOG_FULL);
         }
+        let is_ignored = self.shared.planted.has(Fault::AcceptWithoutRoom);
+        if !is_ignored && !self.shared.rooms.accept(size.bytes) {
+            self.shared.metrics.increment(Count::GroupsWithoutRoom);
+            return Some(Response::Busy { request: number });
+        }
         let group = GroupInFlight::new(
             session,
             number,

@@ -46,6 +46,8 @@ pub(crate) enum Count {
     PayloadsDamaged,
     /// Damaged frames of payloads that were found at the start.
     FramesDamaged,
+    /// Groups of clients that waited because too few voters had room for them, or little.
+    GroupsWithoutRoom,
     /// Starts (one at most) at which stream 0 of the log was damaged.
     RaftLogDamaged,
     /// Files of the own image that were found damaged when another node asked for them.
@@ -69,7 +71,7 @@ pub(crate) enum Count {
 }
 
 /// Names of the counters in the order of [`Count`], and their meaning.
-pub(crate) const COUNTS: [(Count, &str, &str); 21] = [
+pub(crate) const COUNTS: [(Count, &str, &str); 22] = [
     (
         Count::Campaigns,
         "campaigns",
@@ -120,6 +122,11 @@ pub(crate) const COUNTS: [(Count, &str, &str); 21] = [
         Count::FramesDamaged,
         "frames_damaged",
         "Damaged frames of payloads in the log, found at the start.",
+    ),
+    (
+        Count::GroupsWithoutRoom,
+        "groups_without_room",
+        "Groups of clients that were to be sent again, because too few voters had room for them, or little.",
     ),
     (
         Count::RaftLogDamaged,

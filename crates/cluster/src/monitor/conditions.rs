@@ -8,6 +8,7 @@ use namiki_client::protocol::Role;
 
 use super::observation::{Observation, ObservedPeer};
 use crate::raft::LAG_MAX;
+use crate::room::Pace;
 
 /// Part of the disk below which its free room is a warning, in percent.
 const DISK_FREE_PERCENT: u64 = 5;
@@ -38,6 +39,10 @@ pub(crate) enum Subject {
     DamagedPayload,
     Disk,
     LogLimit,
+    /// Writes wait.
+    NoRoom,
+    /// Commands are held back for lack of room on other nodes.
+    VotersRoom,
     Flush,
     Pause,
     Clock,
@@ -83,6 +88,8 @@ impl Subject {
         match self {
             // An election takes a few timeouts.
             Self::Leader => (8 * election_timeout).max(seconds(2)),
+            // Images make room.
+            Self::NoRoom | Self::VotersRoom => seconds(2),
             Self::Peer(_) | Self::Applying => seconds(10).max(8 * election_timeout),
             Self::FollowerLag(_) => seconds(30),
             Self::Forgotten
@@ -105,6 +112,8 @@ impl Subject {
             | Self::Peer(_)
             | Self::FollowerLag(_)
             | Self::Applying
+            | Self::NoRoom
+            | Self::VotersRoom
             | Self::Forgotten
             | Self::MissingPayloads => 600,
             // These last for days.
@@ -135,6 +144,11 @@ impl Subject {
             }
             Self::Disk => "the disk has room again".to_owned(),
             Self::LogLimit => "the log has room again".to_owned(),
+            Self::NoRoom => "there is room again: what waited for it is on the disk".to_owned(),
+            Self::VotersRoom => {
+                "a majority of the nodes has room again: commands are accepted as they come"
+                    .to_owned()
+            }
             Self::Certificate => "the certificate was replaced".to_owned(),
             Self::DamagedPayload | Self::Flush | Self::Pause | Self::Clock => String::new(),
         }
@@ -312,7 +326,7 @@ fn payloads(node: &Observation, happened: &Happened, found: &mut Found) {
 fn room(node: &Observation, found: &mut Found) {
     if let Some(disk) = node.disk {
         let text = format!(
-            "the disk of the directory has {} MiB left of {} MiB: free room, or move the node to a larger disk; a node without room stops",
+            "the disk of the directory has {} MiB left of {} MiB: free room, or move the node to a larger disk; a node without room waits, and neither votes nor acknowledges",
             disk.free_bytes >> 20,
             disk.total_bytes >> 20
         );
@@ -322,6 +336,15 @@ fn room(node: &Observation, found: &mut Found) {
             found.warn(Subject::Disk, text);
         }
     }
+    if node.waits_for_room {
+        found.error(
+            Subject::NoRoom,
+            "the log or the disk is full: writes wait, and the node acknowledges nothing until there is room; it goes on by itself then. Free \
+             room on the disk; if the log has reached log_bytes_max, look for WARN \"cannot write an image\""
+                .to_owned(),
+        );
+    }
+    voters_room(node, found);
     let Some(bytes_max) = node.log_bytes_max else {
         return;
     };
@@ -349,6 +372,36 @@ fn room(node: &Observation, found: &mut Found) {
                 "{lengths}, at which a leader refuses commands: raise log_bytes_max on every node and restart them one by one"
             ),
         );
+    }
+}
+
+/// The room of the other voters, for a leader.
+fn voters_room(node: &Observation, found: &mut Found) {
+    let effect = match node.pace {
+        Pace::Open => return,
+        Pace::Slowed => "commands are accepted slowly",
+        Pace::Refused => "commands are refused",
+    };
+    let peers = node.peers.iter().filter(|peer| peer.votes);
+    let without: Vec<String> = peers
+        .filter(|peer| peer.room.is_none_or(|room| room.is_low))
+        .map(|peer| match peer.room {
+            Some(room) => format!("node {} has {} MiB", peer.node.number(), room.bytes >> 20),
+            None => format!("node {} does not tell", peer.node.number()),
+        })
+        .collect();
+    // Its own lack of room is said elsewhere.
+    if without.is_empty() {
+        return;
+    }
+    let text = format!(
+        "{effect}, because the logs of too few nodes have room ({}): images of the tables make some; if this lasts, raise log_bytes_max on \
+         every node, free room on their disks, or start those that are down",
+        without.join(", ")
+    );
+    match node.pace {
+        Pace::Refused => found.error(Subject::VotersRoom, text),
+        _ => found.warn(Subject::VotersRoom, text),
     }
 }
 
@@ -407,6 +460,7 @@ fn certificate(node: &Observation, happened: &Happened, found: &mut Found) {
 mod tests {
     use super::super::observation::tests::healthy;
     use super::*;
+    use crate::log_room::Room;
 
     const TIMEOUT: Duration = Duration::from_millis(300);
 
@@ -554,6 +608,43 @@ mod tests {
             Subject::Clock,
             Warning,
             "set by 60 s",
+        );
+    }
+
+    #[test]
+    fn commands_that_are_held_back_name_the_nodes() {
+        use Severity::{Error, Warning};
+        let full = |pace, room: Option<Room>| {
+            move |node: &mut Observation, _: &mut Happened| {
+                node.pace = pace;
+                node.peers[1].room = room;
+                node.peers[0].room = Some(Room {
+                    bytes: 1 << 30,
+                    is_low: false,
+                });
+            }
+        };
+        let low = Some(Room {
+            bytes: 5 << 20,
+            is_low: true,
+        });
+        only(
+            full(Pace::Slowed, low),
+            Subject::VotersRoom,
+            Warning,
+            "(node 3 has 5 MiB)",
+        );
+        only(
+            full(Pace::Refused, None),
+            Subject::VotersRoom,
+            Error,
+            "(node 3 does not tell)",
+        );
+        only(
+            |node, _| node.waits_for_room = true,
+            Subject::NoRoom,
+            Error,
+            "goes on by itself",
         );
     }
 

@@ -19,6 +19,9 @@ pub(crate) fn why_unhealthy(node: &Observation) -> Option<String> {
             node.missing_payloads
         ));
     }
+    if node.waits_for_room {
+        return Some("the log or the disk is full here, and writes wait".to_owned());
+    }
     if node.start.is_silent && node.votes {
         return Some("the node has started, and the other voters have not answered yet".to_owned());
     }
@@ -53,10 +56,11 @@ mod tests {
     fn each_reason_is_told() {
         assert_eq!(why_unhealthy(&healthy()), None);
         type Change = fn(&mut Observation);
-        let cases: [(Change, &str); 8] = [
+        let cases: [(Change, &str); 9] = [
             (|it| it.failure = Some("disk".into()), "stopped: disk"),
             (|it| it.is_stopping = true, "the node stops"),
             (|it| it.missing_payloads = 2, "2 payloads"),
+            (|it| it.waits_for_room = true, "is full here"),
             (|it| it.start.is_silent = true, "have not answered yet"),
             (|it| it.leader = None, "no leader is known; 3 of 3"),
             (

@@ -10,8 +10,10 @@ use namiki_platform::ErrorSentence;
 use namiki_platform::disk::DiskSpace;
 use namiki_platform::machine::resident_bytes;
 
+use crate::log_room::Room;
 use crate::network::NodeId;
 use crate::raft::StartView;
+use crate::room::Pace;
 use crate::shared::Shared;
 use crate::status::role_of;
 use crate::transport::{Connections, PeerConnections};
@@ -64,6 +66,10 @@ pub(crate) struct Observation {
     pub(crate) log_bytes_max: Option<u64>,
     /// Whether a leader with this log accepts commands.
     pub(crate) log_has_room: bool,
+    /// Writes to the log wait until it, or the disk, has room.
+    pub(crate) waits_for_room: bool,
+    /// For a leader: how it accepts commands, by the room of all voters.
+    pub(crate) pace: Pace,
     /// `None` if the system does not say.
     pub(crate) disk: Option<DiskSpace>,
     pub(crate) resident_bytes: Option<u64>,
@@ -83,6 +89,8 @@ pub(crate) struct ObservedPeer {
     pub(crate) connections: PeerConnections,
     /// Its last entry that matches the log of this node, if this node leads.
     pub(crate) matched: Option<u64>,
+    /// The room of its log, if this node leads and was told.
+    pub(crate) room: Option<Room>,
 }
 
 impl Observer {
@@ -97,6 +105,7 @@ impl Observer {
         };
         let view = shared.view.lock().clone();
         let membership = shared.membership();
+        let (pace, rooms) = shared.rooms.show();
         let others = membership.members().iter();
         let others = others.filter(|it| it.node.number() != shared.node.number());
         let peers = others.map(|member| ObservedPeer {
@@ -106,6 +115,10 @@ impl Observer {
             matched: (view.matched.iter())
                 .find(|(node, _)| *node == member.node)
                 .map(|(_, matched)| *matched),
+            room: rooms
+                .get(&member.node)
+                .copied()
+                .filter(|_| in_office.is_some()),
         });
         let failure = shared.failure.lock().clone();
         let failure = failure.map(|it| ErrorSentence(&*it).to_string());
@@ -139,6 +152,8 @@ impl Observer {
             log_bytes: shared.store.log_bytes(),
             log_bytes_max: Some(shared.store.log_bytes_max()).filter(|it| *it != u64::MAX),
             log_has_room: shared.store.has_room(),
+            waits_for_room: shared.rooms.is_full(),
+            pace,
             disk: disk_space(&self.directory),
             resident_bytes: resident_bytes().ok(),
             is_secured: self.connections.are_secured(),
@@ -194,6 +209,7 @@ pub(super) mod tests {
                 dropped: 0,
             },
             matched: Some(10),
+            room: None,
         };
         Observation {
             node: NodeId::first(1),
@@ -219,6 +235,8 @@ pub(super) mod tests {
             log_bytes: 1 << 30,
             log_bytes_max: Some(64 << 30),
             log_has_room: true,
+            waits_for_room: false,
+            pace: Pace::Open,
             disk: Some(DiskSpace {
                 free_bytes: 100 << 30,
                 total_bytes: 200 << 30,

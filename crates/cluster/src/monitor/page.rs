@@ -6,6 +6,7 @@ use super::exposition::Exposition;
 use super::health::why_unhealthy;
 use super::observation::Observation;
 use crate::metrics::{COUNTS, Metrics};
+use crate::room::Pace;
 
 /// Values of the label `role`.
 const ROLES: [(Role, &str); 5] = [
@@ -125,6 +126,14 @@ fn peers(page: &mut Exposition, node: &Observation) {
             family.sample(&[("peer", number)], matched);
         }
     }
+    let help =
+        "On a leader: bytes by which payloads may grow in the log of a node before it has no room.";
+    let mut family = page.gauges("peer_log_room_bytes", help);
+    for (number, peer) in peers() {
+        if let Some(room) = peer.room {
+            family.sample(&[("peer", number)], room.bytes);
+        }
+    }
     let help = "On a leader: the committed entries that a node's log lacks.";
     let mut family = page.gauges("peer_lag_entries", help);
     for (number, peer) in peers() {
@@ -186,6 +195,15 @@ fn resources(page: &mut Exposition, node: &Observation) {
     }
     let help = "Whether the log has room: without it, a leader refuses commands.";
     page.gauge("log_has_room", help, u8::from(node.log_has_room));
+    let help = "Whether writes to the log wait, because it or the disk is full.";
+    page.gauge("log_waits_for_room", help, u8::from(node.waits_for_room));
+    let help = "On a leader: commands are accepted as they come (0), slowly (1) or not (2), by the room of the voters' logs.";
+    let pace = match node.pace {
+        Pace::Open => 0,
+        Pace::Slowed => 1,
+        Pace::Refused => 2,
+    };
+    page.gauge("commands_held_back", help, pace);
     if let Some(disk) = node.disk {
         let help = "Free bytes of the file system with the directory.";
         page.gauge("disk_free_bytes", help, disk.free_bytes);
@@ -204,6 +222,7 @@ fn resources(page: &mut Exposition, node: &Observation) {
 mod tests {
     use super::super::observation::tests::healthy;
     use super::*;
+    use crate::log_room::Room;
     use crate::metrics::Count;
 
     #[test]
@@ -213,6 +232,11 @@ mod tests {
         let mut node = healthy();
         node.committed = 12;
         node.start.may_have_forgotten = true;
+        (node.pace, node.waits_for_room) = (Pace::Refused, true);
+        node.peers[0].room = Some(Room {
+            bytes: 77,
+            is_low: true,
+        });
         let text = page(&node, &metrics, 1);
         for line in [
             "namiki_cluster_role{role=\"leader\"} 1",
@@ -222,8 +246,11 @@ mod tests {
             "namiki_cluster_groups_in_flight{worker=\"1\"} 1",
             "namiki_cluster_log_flush_seconds_count{stream=\"2\"} 0",
             "namiki_cluster_reads_total 3",
-            "namiki_cluster_healthy 1",
+            "namiki_cluster_healthy 0",
             "namiki_cluster_start_forgotten 1",
+            "namiki_cluster_commands_held_back 2",
+            "namiki_cluster_log_waits_for_room 1",
+            "namiki_cluster_peer_log_room_bytes{peer=\"2\"} 77",
         ] {
             assert!(text.lines().any(|it| it == line), "{line}: {text}");
         }

@@ -99,11 +99,16 @@ impl NodeOptions {
         (self.heartbeat / 2).max(Duration::from_millis(1))
     }
 
-    fn raft(&self, node: NodeId) -> RaftOptions {
+    /// Ticks of an election timeout.
+    fn election_ticks(&self) -> usize {
         let ticks = self.election_timeout.as_nanos() / self.tick().as_nanos();
+        (ticks as usize).max(4)
+    }
+
+    fn raft(&self, node: NodeId) -> RaftOptions {
         RaftOptions {
             node,
-            election_ticks: (ticks as usize).max(4),
+            election_ticks: self.election_ticks(),
             heartbeat_ticks: 2,
             inflight_max: 1024,
             message_bytes: 64 << 10,
@@ -156,6 +161,8 @@ impl Node {
             mut applier,
             mut checkpointer,
             mut image_receiver,
+            mut raft_writer,
+            payload_writers,
             ..
         } = parts;
         let shared = Arc::clone(&self.shared);
@@ -184,17 +191,20 @@ impl Node {
                     longest = next.map(|at| Duration::from_nanos(at.saturating_sub(now)));
                 }
             })?;
+        }
+        for (number, mut writer) in payload_writers.into_iter().enumerate() {
             let shared = Arc::clone(&self.shared);
             self.thread("log-writer", move || {
-                while let Some(payloads) = shared.payload_writers[number].take_all(None) {
-                    parts::run_payload_writer(&shared, number as u16, payloads);
+                let queue = &shared.payload_writers[number];
+                while let Some(payloads) = queue.take_all(writer.pause()) {
+                    parts::run_payload_writer(&shared, &mut writer, payloads);
                 }
             })?;
         }
         let shared = Arc::clone(&self.shared);
         self.thread("raft-writer", move || {
-            while let Some(writes) = shared.raft_writer.take_all(None) {
-                parts::run_raft_writer(&shared, writes);
+            while let Some(writes) = shared.raft_writer.take_all(raft_writer.pause()) {
+                parts::run_raft_writer(&shared, &mut raft_writer, writes);
             }
         })?;
         let shared = Arc::clone(&self.shared);
@@ -294,7 +304,7 @@ impl Node {
     /// Transfers leadership to another node, if this one leads. Call it some time before
     /// [`Node::stop`].
     pub fn hand_over(&self) {
-        self.shared.raft.put(RaftEvent::HandOver);
+        self.shared.raft.put(RaftEvent::HandOver(None));
     }
 
     /// Stops the node. After the return nothing more is written.

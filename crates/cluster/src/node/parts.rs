@@ -10,12 +10,12 @@ use namiki_platform::ErrorSentence;
 use parking_lot::Mutex;
 
 use super::{NodeOptions, OpenedNode};
-use crate::entry::PayloadRef;
+use crate::entry::{PayloadName, PayloadRef};
 use crate::events::{ApplierEvent, CopyEvent, Fetch, ImageEvent, RaftWrite};
 use crate::failure::NodeFailure;
 use crate::fault_injection::Fault;
 use crate::groups::applier::Applier;
-use crate::groups::log_writer::{write_payloads, write_records};
+use crate::groups::log_writer::{PayloadWriter, RaftWriter};
 use crate::groups::producer::Producer;
 use crate::groups::worker::Worker;
 use crate::image::checkpointer::Checkpointer;
@@ -34,6 +34,7 @@ use crate::raft::{
     FETCH_MAX, RAFT_BYTES_MAX, RAFT_MESSAGE_BYTES, RaftDriver, RaftEffect, RaftEvent, RaftOptions,
     RaftView, RestoredRaft, StartView,
 };
+use crate::room::Rooms;
 use crate::scan_slots::ScanSlots;
 use crate::session::SessionTable;
 use crate::shared::{RoomByImages, Shared};
@@ -56,6 +57,8 @@ pub(crate) struct Parts {
     pub(crate) applier: Applier,
     pub(crate) checkpointer: Checkpointer,
     pub(crate) image_receiver: ImageReceiver,
+    pub(crate) raft_writer: RaftWriter,
+    pub(crate) payload_writers: Vec<PayloadWriter>,
 }
 
 impl Parts {
@@ -126,6 +129,7 @@ impl Parts {
             tables_lost: recovered.tables_lost,
             truncated: AtomicU64::new(at.index),
             room: RoomByImages::default(),
+            rooms: Rooms::new(options.election_ticks()),
             scans: Mailbox::default(),
             scan_slots: ScanSlots::default(),
             node_reads: Mutex::new(NodeReads::new(wait_ticks(options), reads_from)),
@@ -188,6 +192,10 @@ impl Parts {
                 recovered.snapshot,
             ),
             image_receiver: ImageReceiver::new(Arc::clone(&shared)),
+            raft_writer: RaftWriter::new(&shared),
+            payload_writers: (0..workers as u16)
+                .map(|number| PayloadWriter::new(&shared, number))
+                .collect(),
             shared,
         };
         parts.run_raft([]);
@@ -212,6 +220,7 @@ pub(crate) fn run_raft(
     raft.handle(events);
     if has_ticked {
         tick_reads(shared);
+        tick_room(shared);
     }
     for effect in raft.take_effects() {
         match effect {
@@ -229,6 +238,7 @@ pub(crate) fn run_raft(
             }
             RaftEffect::Elected { term } => {
                 shared.metrics.increment(Count::ElectionsWon);
+                shared.rooms.begin_office();
                 shared.applier.put(ApplierEvent::Elected(term));
             }
             RaftEffect::Deposed => shared.applier.put(ApplierEvent::Deposed),
@@ -312,9 +322,36 @@ fn tick_reads(shared: &Shared) {
     }
 }
 
+/// Time has passed: a leader looks who has room, and others tell it.
+fn tick_room(shared: &Shared) {
+    let leader = shared.view.lock().leader;
+    let own = shared.own_room();
+    if leader != Some(shared.node) {
+        shared.rooms.tick();
+        if let Some(leader) = leader {
+            shared.network.send(leader, PeerMessage::Room(own));
+        }
+        return;
+    }
+    // An image is being written, or would make room.
+    let may_stay = !shared.rooms.is_full() && shared.makes_room();
+    let members = shared.membership();
+    let to = shared
+        .rooms
+        .tick_leader((shared.node, own), &members, may_stay);
+    if let Some(to) = to {
+        slog::warn!(shared.logger, "this leader has no room for the log, and hands over to a node that has"; "node" => to.number());
+        shared.raft.put(RaftEvent::HandOver(Some(to)));
+    }
+}
+
 /// Writes the queued records of stream 0.
-pub(crate) fn run_raft_writer(shared: &Shared, writes: impl IntoIterator<Item = RaftWrite>) {
-    if let Err(failure) = write_records(shared, writes) {
+pub(crate) fn run_raft_writer(
+    shared: &Shared,
+    writer: &mut RaftWriter,
+    writes: impl IntoIterator<Item = RaftWrite>,
+) {
+    if let Err(failure) = writer.write(writes) {
         shared.fail(failure);
     }
 }
@@ -322,10 +359,10 @@ pub(crate) fn run_raft_writer(shared: &Shared, writes: impl IntoIterator<Item = 
 /// Writes the queued payloads of a worker's stream.
 pub(crate) fn run_payload_writer(
     shared: &Shared,
-    worker: u16,
+    writer: &mut PayloadWriter,
     payloads: impl IntoIterator<Item = (PayloadRef, Bytes)>,
 ) {
-    if let Err(failure) = write_payloads(shared, worker, payloads) {
+    if let Err(failure) = writer.write(payloads) {
         shared.fail(failure);
     }
 }
@@ -437,6 +474,20 @@ impl NodeInbox {
     }
 }
 
+impl NodeInbox {
+    /// Whether a payload is taken: with an injected fault, those with numbers above the last one.
+    fn is_new(&self, payload: PayloadRef) -> bool {
+        if !self.shared.planted.has(Fault::DeduplicateByCounter) {
+            return true;
+        }
+        let PayloadName { worker, number, .. } = payload.name;
+        let last = &mut self.numbers.lock()[usize::from(worker)];
+        let is_new = number > *last;
+        *last = number.max(*last);
+        is_new
+    }
+}
+
 impl Inbox for NodeInbox {
     fn receive(&self, from: NodeId, message: PeerMessage) {
         let shared = &self.shared;
@@ -452,22 +503,15 @@ impl Inbox for NodeInbox {
                 let message = RaftEvent::Start(from, bytes);
                 shared.raft.put_within(message, weight, RAFT_BYTES_MAX);
             }
-            PeerMessage::Payload { payload, bytes }
-            | PeerMessage::FetchedPayload {
+            PeerMessage::Room(room) => shared.rooms.note(from, room),
+            PeerMessage::FetchedPayload {
                 payload,
                 bytes: Some(bytes),
-            } => {
-                let name = payload.name;
-                if shared.planted.has(Fault::DeduplicateByCounter) {
-                    let last = &mut self.numbers.lock()[usize::from(name.worker)];
-                    if name.number <= *last {
-                        return;
-                    }
-                    *last = name.number;
-                }
-                shared.receive_payload(payload, bytes);
+            } if self.is_new(payload) => shared.receive_payload(payload, bytes, true),
+            PeerMessage::Payload { payload, bytes } if self.is_new(payload) => {
+                shared.receive_payload(payload, bytes, false);
             }
-            PeerMessage::FetchedPayload { bytes: None, .. } => {}
+            PeerMessage::FetchedPayload { .. } | PeerMessage::Payload { .. } => {}
             // No node asks for more at once.
             PeerMessage::FetchPayloads { payloads } if payloads.len() <= FETCH_MAX => {
                 let weight = payloads.len() + 1;

@@ -318,7 +318,8 @@ impl RaftDriver {
             RaftEvent::Propose(body) => self.propose(body),
             RaftEvent::ReadIndex(id) => self.read_index(id),
             RaftEvent::Unreachable(node) => self.raft.report_unreachable(node.to_raft()),
-            RaftEvent::HandOver => self.hand_over(),
+            RaftEvent::HandOver(None) => self.hand_over(),
+            RaftEvent::HandOver(Some(node)) => self.hand_over_to(node.to_raft()),
             RaftEvent::Truncated(index) => self.truncate(index),
             RaftEvent::ChangeMembers(wanted) => self.change_members(wanted),
         }
@@ -520,7 +521,12 @@ impl RaftDriver {
         // The node that was asked last may refuse.
         let preferred = |(id, it): &(&u64, &Progress)| (Some(**id) != self.handed_to, it.matched);
         if let Some((id, _)) = others.max_by_key(preferred) {
-            let id = *id;
+            self.hand_over_to(*id);
+        }
+    }
+
+    fn hand_over_to(&mut self, id: u64) {
+        if self.raft.raft.state == StateRole::Leader {
             self.handed_to = Some(id);
             self.raft.transfer_leader(id);
         }

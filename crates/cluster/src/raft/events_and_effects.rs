@@ -55,8 +55,8 @@ pub(crate) enum RaftEvent {
     ReadIndex(ReadId),
     /// A node cannot be reached.
     Unreachable(NodeId),
-    /// Leadership should be transferred to another node.
-    HandOver,
+    /// Leadership should be transferred to this node, or to the one that is best prepared.
+    HandOver(Option<NodeId>),
     /// The log is truncated through this entry: a durable image has it. The entries leave memory;
     /// those that are not handed out yet stay.
     Truncated(u64),

@@ -483,7 +483,7 @@ fn a_follower_that_is_behind_follows_an_unknown_leader() {
             break;
         }
         let driver = cluster.drivers.get_mut(&elected).unwrap();
-        driver.handle([RaftEvent::HandOver]);
+        driver.handle([RaftEvent::HandOver(None)]);
         cluster.tick(2 * ELECTION_TICKS);
         elected = cluster.leader();
     }
@@ -552,7 +552,7 @@ fn a_node_that_replays_takes_no_leadership() {
             }
         }
         let driver = cluster.drivers.get_mut(&leader).unwrap();
-        driver.handle([RaftEvent::HandOver]);
+        driver.handle([RaftEvent::HandOver(None)]);
         cluster.run();
         // As long as raft-rs waits for the other one.
         cluster.tick(ELECTION_TICKS + 1);

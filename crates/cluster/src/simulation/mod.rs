@@ -31,11 +31,13 @@ mod node;
 mod raft_damage;
 mod replacements;
 mod report;
+mod small_logs;
 mod value_chain;
 mod workload;
 mod world;
 
 pub use report::SimReport;
+pub use small_logs::SmallLogs;
 pub use world::{SimOptions, run};
 
 #[cfg(test)]
@@ -61,7 +63,12 @@ mod tests {
     fn planted_faults_are_found() {
         let only = std::env::var("NAMIKI_SIM_FAULT").ok();
         let mut not_found = Vec::new();
-        let groups = [Fault::ALL, Fault::OF_TRUNCATION, Fault::OF_STARTS];
+        let groups = [
+            Fault::ALL,
+            Fault::OF_TRUNCATION,
+            Fault::OF_STARTS,
+            Fault::OF_ROOM,
+        ];
         for fault in groups.into_iter().flatten() {
             let is_wanted = match &only {
                 Some(only) => *only == format!("{fault:?}"),
@@ -73,6 +80,11 @@ mod tests {
             let found = (1..=SEEDS_OF_A_FAULT).find_map(|seed| {
                 let mut options = SimOptions::of(seed);
                 options.planted = Some(*fault);
+                options.small_logs = if Fault::OF_ROOM.contains(fault) {
+                    SmallLogs::All
+                } else {
+                    SmallLogs::None
+                };
                 let result = std::panic::catch_unwind(|| run(&options));
                 match result {
                     Ok(Ok(_)) => None,
@@ -121,6 +133,12 @@ mod tests {
         assert!(
             count < 20 || forgotten[1] > forgotten[0] / 2 && forgotten[0] > 0,
             "of {forgotten:?} damages of stream 0 and starts, too few were noticed"
+        );
+        let [little, none] = sum.slowed_ticks;
+        let room = [sum.full_disks, sum.waits_for_room, little, none];
+        assert!(
+            count < 20 || room.iter().all(|it| *it > 0),
+            "no lack of room: {room:?}"
         );
         assert!(
             counted * 2 >= count,

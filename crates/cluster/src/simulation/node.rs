@@ -57,7 +57,7 @@ pub(super) struct SimNode {
     pub(super) is_wiped: bool,
     /// Its disk is slow.
     pub(super) is_slow: bool,
-    /// Its disk is full: writes may fail.
+    /// Its disk is full: no file can be created.
     pub(super) is_full: bool,
     /// Its disk does not answer for seconds.
     pub(super) is_stuck: bool,
@@ -69,6 +69,8 @@ pub(super) struct SimNode {
     pub(super) has_forgotten: bool,
     /// Data on its disk was damaged.
     pub(super) is_damaged: bool,
+    /// Limit of its log.
+    pub(super) log_bytes_max: Option<u64>,
     workers: u16,
     options: NodeOptions,
 }
@@ -113,6 +115,7 @@ impl SimNode {
             went_back: false,
             has_forgotten: false,
             is_damaged: false,
+            log_bytes_max: None,
             workers,
             options,
         })
@@ -138,7 +141,12 @@ impl SimNode {
             .insert(id.number(), addresses_of(id.number()));
         let new = Self::create(id, founders, self.workers, options)?;
         let life = self.life + 1;
-        Ok(Self { life, ..new })
+        let log_bytes_max = self.log_bytes_max;
+        Ok(Self {
+            life,
+            log_bytes_max,
+            ..new
+        })
     }
 
     /// Starts the node.
@@ -148,7 +156,7 @@ impl SimNode {
             log_file_bytes: 256 << 10,
             buffer_bytes: 64 << 10,
             prepare: Prepare::Inline,
-            max_log_bytes: None,
+            max_log_bytes: self.log_bytes_max,
             planted: self.options.planted,
             ..StoreOptions::default()
         };
@@ -225,9 +233,10 @@ impl SimNode {
 
     /// The parts that have work.
     pub(super) fn ready(&self) -> Vec<Part> {
-        let Some(shared) = self.shared() else {
+        let Some(running) = &self.running else {
             return Vec::new();
         };
+        let shared = &running.parts.shared;
         let mut ready = Vec::new();
         let mut note = |part, waiting| {
             if waiting > 0 {
@@ -235,7 +244,8 @@ impl SimNode {
             }
         };
         note(Part::Raft, shared.raft.len());
-        note(Part::RaftWriter, shared.raft_writer.len());
+        let waiting = usize::from(self.waits_for_room(Part::RaftWriter));
+        note(Part::RaftWriter, shared.raft_writer.len() + waiting);
         note(Part::Applier, shared.applier.len());
         note(Part::Fetches, shared.fetches.len());
         note(Part::Scans, shared.scans.len());
@@ -245,9 +255,21 @@ impl SimNode {
             note(Part::Worker(number as u16), mailbox.len());
         }
         for (number, mailbox) in shared.payload_writers.iter().enumerate() {
-            note(Part::PayloadWriter(number as u16), mailbox.len());
+            let part = Part::PayloadWriter(number as u16);
+            note(part, mailbox.len() + usize::from(self.waits_for_room(part)));
         }
         ready
+    }
+
+    /// Whether a writer tries again after a while.
+    pub(super) fn waits_for_room(&self, part: Part) -> bool {
+        let parts = self.running.as_ref().map(|running| &running.parts);
+        let pause = parts.and_then(|parts| match part {
+            Part::RaftWriter => parts.raft_writer.pause(),
+            Part::PayloadWriter(number) => parts.payload_writers[usize::from(number)].pause(),
+            _ => None,
+        });
+        pause.is_some()
     }
 
     /// Runs a part with all of its queued events. Returns the time at which a worker wants to be
@@ -260,7 +282,10 @@ impl SimNode {
         let now = Some(std::time::Duration::ZERO);
         match part {
             Part::Raft => parts.run_raft(shared.raft.take_all(now)?),
-            Part::RaftWriter => parts::run_raft_writer(&shared, shared.raft_writer.take_all(now)?),
+            Part::RaftWriter => {
+                let writes = shared.raft_writer.take_all(now)?;
+                parts::run_raft_writer(&shared, &mut parts.raft_writer, writes);
+            }
             Part::Applier => {
                 let events = shared.applier.take_all(now)?;
                 parts::run_applier(&shared, &mut parts.applier, events);
@@ -281,7 +306,8 @@ impl SimNode {
             }
             Part::PayloadWriter(number) => {
                 let payloads = shared.payload_writers[usize::from(number)].take_all(now)?;
-                parts::run_payload_writer(&shared, number, payloads);
+                let writer = &mut parts.payload_writers[usize::from(number)];
+                parts::run_payload_writer(&shared, writer, payloads);
             }
         }
         running.crash_from = match part {

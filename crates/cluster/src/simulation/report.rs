@@ -23,8 +23,12 @@ pub struct SimReport {
     pub fates: usize,
     /// Crashes and starts of nodes.
     pub crashes: usize,
-    /// Number of stops of a node for lack of space.
+    /// Disks that were full for a while.
     pub full_disks: usize,
+    /// Attempts of writers that waited for room.
+    pub waits_for_room: usize,
+    /// Ticks in which a leader accepted only a part of the commands for lack of room, and in which it accepted none.
+    pub slowed_ticks: [usize; 2],
     /// Nodes that have replaced lost ones, and vote.
     pub replacements: usize,
     /// Images that nodes have written.
@@ -79,6 +83,7 @@ impl SimReport {
             (&mut self.fates, other.fates),
             (&mut self.crashes, other.crashes),
             (&mut self.full_disks, other.full_disks),
+            (&mut self.waits_for_room, other.waits_for_room),
             (&mut self.replacements, other.replacements),
             (&mut self.images, other.images),
             (&mut self.installs, other.installs),
@@ -93,6 +98,9 @@ impl SimReport {
             (&mut self.removals, other.removals),
         ];
         for (sum, count) in sums {
+            *sum += count;
+        }
+        for (sum, count) in self.slowed_ticks.iter_mut().zip(other.slowed_ticks) {
             *sum += count;
         }
         self.entries += other.entries;

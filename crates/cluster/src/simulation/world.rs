@@ -16,6 +16,7 @@ use super::damaged::Damage;
 use super::network::{Links, Outbox};
 use super::node::{Part, SimNode, addresses_of};
 use super::report::SimReport;
+use super::small_logs::SmallLogs;
 use super::workload::{ACCOUNTS_TABLE, OPENING_BALANCE};
 use crate::entry::PayloadRef;
 use crate::events::{CopyEvent, ImageEvent};
@@ -27,6 +28,7 @@ use crate::metrics::Count;
 use crate::network::{ClientName, ConnectionId, Inbox, NodeId, PeerMessage};
 use crate::node::NodeOptions;
 use crate::raft::RaftEvent;
+use crate::room::Pace;
 use crate::shared::Shared;
 
 pub(super) const MS: u64 = 1_000_000;
@@ -46,6 +48,8 @@ pub struct SimOptions {
     pub accounts: u64,
     /// Length of the phase with faults.
     pub faults_ms: u64,
+    /// Logs have small limits: those of a minority, or all.
+    pub small_logs: SmallLogs,
     /// Disks damage data at rest, and are not lost. Not together with an injected fault.
     pub damages: bool,
     /// Nodes join and leave: the cluster begins with one or three of them.
@@ -66,6 +70,7 @@ impl SimOptions {
             clients: 2 + random.index(4),
             accounts: 3 + random.below(12),
             faults_ms: 15_000,
+            small_logs: SmallLogs::of(seed),
             damages: seed.is_multiple_of(3),
             changes_members: seed % 3 == 1,
             planted: None,
@@ -103,6 +108,8 @@ pub(super) enum Event {
     /// entries.
     Rejoin(usize),
     Restart(usize),
+    /// A full disk has room again.
+    Room(usize),
     /// A disk damages data.
     Damage,
     /// A disk is lost, if the cluster can tolerate that.
@@ -202,6 +209,11 @@ impl World {
             // It has no directory yet.
             node.is_wiped = number > founders;
             nodes.push(node);
+        }
+        let limited = options.small_logs.nodes(options.nodes);
+        let mut room = Random::stream(options.seed, 4);
+        for node in &mut nodes[..limited] {
+            node.log_bytes_max = Some(SmallLogs::limit(options.workers, &mut room));
         }
         let clients = (0..options.clients).map(|number| {
             let random = Random::stream(options.seed, 100 + number as u64);
@@ -372,6 +384,7 @@ impl World {
             Event::Client(client) => 400 + *client as u64,
             Event::Fault => 500,
             Event::Damage => 501,
+            Event::Room(node) => 530 + *node as u64,
             Event::Rejoin(node) => 510 + *node as u64,
             Event::Restart(node) => 600 + *node as u64,
             Event::LoseDisk(node) => 700 + *node as u64,
@@ -399,7 +412,16 @@ impl World {
             } => {
                 if let Some(running) = &self.nodes[node].running {
                     let connection = ConnectionId(client as u64);
+                    let shared = &running.parts.shared;
+                    let commands = || shared.office.lock().commands_in_flight();
+                    let before = commands();
                     running.inbox.request(connection, &client_name(), request);
+                    if commands() > before && shared.rooms.show().0 == Pace::Refused {
+                        let id = self.nodes[node].id;
+                        return Err(format!(
+                            "{id:?} has accepted commands without room for them"
+                        ));
+                    }
                 }
             }
             Event::Respond { client, response } => {
@@ -420,6 +442,10 @@ impl World {
                 self.after(pause * MS, Event::Client(client));
             }
             Event::Fault => self.fault(),
+            Event::Room(node) => {
+                self.nodes[node].is_full = false;
+                self.nodes[node].disk.set_capacity(None);
+            }
             Event::Rejoin(node) => {
                 self.links.cut.clear();
                 let writes = self.random.below(4);
@@ -504,6 +530,10 @@ impl World {
                     continue;
                 }
                 let delay = match part {
+                    _ if self.nodes[node].waits_for_room(part) => {
+                        self.report.waits_for_room += 1;
+                        (5 + self.random.below(10)) * MS
+                    }
                     Part::RaftWriter | Part::PayloadWriter(_) if self.nodes[node].is_stuck => {
                         5_000 * MS
                     }
@@ -524,6 +554,11 @@ impl World {
         }
         if let Some(running) = &self.nodes[node].running {
             let shared = &running.parts.shared;
+            match shared.rooms.show().0 {
+                Pace::Open => {}
+                Pace::Slowed => self.report.slowed_ticks[0] += 1,
+                Pace::Refused => self.report.slowed_ticks[1] += 1,
+            }
             shared.raft.put(RaftEvent::Applied(shared.applied()));
             shared.raft.put(RaftEvent::Tick);
             shared.images.put(ImageEvent::Look);
@@ -618,12 +653,6 @@ impl World {
                 NodeFailure::Gone { .. } if self.checks.latest_members().has_gone(id) => {
                     self.nodes[node].crash(&mut self.random);
                     self.nodes[node].is_wiped = true;
-                    Ok(())
-                }
-                // The node is down until there is room.
-                NodeFailure::Storage { .. } if self.nodes[node].is_full => {
-                    self.report.full_disks += 1;
-                    self.crash(node);
                     Ok(())
                 }
                 other => Err(format!("node {id} stopped: {other}")),
@@ -727,6 +756,9 @@ impl World {
                 // No new file can be created.
                 self.nodes[node].is_full = true;
                 self.nodes[node].disk.set_capacity(Some(0));
+                self.report.full_disks += 1;
+                let pause = 100 + self.random.below(5_000);
+                self.after(pause * MS, Event::Room(node));
             }
             5 => self.lose_disk(node),
             13.. => self.begin_to_go_back(node, leader),

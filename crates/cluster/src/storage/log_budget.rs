@@ -7,6 +7,9 @@
 //! Every file counts, with its own length. Raft's own records are never refused: a vote has to be
 //! possible although payloads have used up everything. So payloads leave room for the next file of
 //! stream 0, and without payloads there is little else to write.
+//!
+//! The limit can be in the way of what would make room: if the payload of the next entry does not fit, it is not applied, and no image
+//! truncates anything. Then the files may exceed the limit, by a quarter at most ([`LogBudget::exceed`]).
 
 use std::collections::HashMap;
 use std::io;
@@ -17,6 +20,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use namiki_platform::disk::{Disk, DiskFile, DiskLayer};
 use parking_lot::Mutex;
 
+/// The part of the limit by which it may be exceeded.
+const EXTRA_PART: u64 = 4;
+
 /// The disk of a log, which creates no file beyond a limit.
 #[derive(Debug)]
 pub(super) struct LogBudget {
@@ -26,6 +32,8 @@ pub(super) struct LogBudget {
     /// Lengths of the shortest and of the longest file.
     file_bytes: (u64, u64),
     files: Mutex<Files>,
+    /// Bytes beyond the limit.
+    extra: AtomicU64,
     // Copies, read without the lock.
     bytes: AtomicU64,
     next_bytes: AtomicU64,
@@ -80,6 +88,7 @@ impl LogBudget {
                 bytes,
                 next_bytes,
             }),
+            extra: AtomicU64::new(0),
             bytes: AtomicU64::new(bytes),
             next_bytes: AtomicU64::new(next_bytes),
             bytes_max: AtomicU64::new(u64::MAX),
@@ -89,6 +98,19 @@ impl LogBudget {
     pub(super) fn limit(&self, bytes_max: u64) {
         // Relaxed, as everywhere here: the numbers synchronize nothing.
         self.bytes_max.store(bytes_max, Ordering::Relaxed);
+    }
+
+    /// Lets the files exceed the limit by one more, if no image makes room. It ends when they are within the limit again.
+    pub(super) fn exceed(&self) {
+        let files = self.files.lock();
+        let extra = self.extra.load(Ordering::Relaxed);
+        let more = extra.saturating_add(self.file_bytes.1);
+        let needed = self.file_bytes.1 + self.kept(&files);
+        let is_used_up =
+            files.bytes.saturating_add(needed) > self.bytes_max().saturating_add(extra);
+        if is_used_up && more <= self.bytes_max() / EXTRA_PART {
+            self.extra.store(more, Ordering::Relaxed);
+        }
     }
 
     /// Limit on the files together.
@@ -107,9 +129,20 @@ impl LogBudget {
         bytes_max.saturating_sub(self.bytes())
     }
 
+    /// Bytes that are left when every stream has grown by two files.
+    pub(super) fn free(&self) -> u64 {
+        let left = self.left();
+        left.saturating_sub(self.next_bytes.load(Ordering::Relaxed))
+    }
+
     /// Whether every stream may grow by two files.
     pub(super) fn has_room(&self) -> bool {
         self.next_bytes.load(Ordering::Relaxed) <= self.left()
+    }
+
+    /// What payloads leave for the next file of stream 0.
+    fn kept(&self, files: &Files) -> u64 {
+        next(self.file_bytes, files.last.get(&self.raft_dir).copied())
     }
 
     /// Takes a new file's bytes from the budget.
@@ -117,13 +150,10 @@ impl LogBudget {
         let mut files = self.files.lock();
         let bytes_max = self.bytes_max.load(Ordering::Relaxed);
         let is_raft = path.starts_with(&self.raft_dir);
-        let kept = if is_raft {
-            0
-        } else {
-            next(self.file_bytes, files.last.get(&self.raft_dir).copied())
-        };
+        let kept = if is_raft { 0 } else { self.kept(&files) };
         let all = files.bytes.saturating_add(len_bytes);
-        if !is_raft && all.saturating_add(kept) > bytes_max {
+        let extra = self.extra.load(Ordering::Relaxed);
+        if !is_raft && all.saturating_add(kept) > bytes_max.saturating_add(extra) {
             return Err(BudgetExhausted {
                 bytes: files.bytes,
                 bytes_max,
@@ -144,6 +174,9 @@ impl LogBudget {
         let mut files = self.files.lock();
         let len_bytes = files.lengths.remove(path);
         files.bytes -= len_bytes.unwrap_or(0);
+        if files.bytes <= self.bytes_max() {
+            self.extra.store(0, Ordering::Relaxed);
+        }
         self.publish(&files);
     }
 
@@ -231,15 +264,45 @@ mod tests {
     }
 
     #[test]
+    fn files_exceed_the_limit_by_a_quarter_at_most() {
+        let sim = SimDisk::new();
+        let budget = budget(&sim);
+        let disk: &dyn Disk = &budget;
+        let mut numbers = 0..;
+        let mut fill = || {
+            let path = |number| PathBuf::from(format!("/0001/{number}"));
+            let create = |number| disk.create(&path(number), 4096).is_ok();
+            (numbers.by_ref())
+                .take_while(|number| create(*number))
+                .count()
+        };
+        budget.limit(40 << 10);
+        assert_eq!(fill(), 9);
+        budget.exceed();
+        // Repeated calls before it is used have no effect.
+        budget.exceed();
+        assert_eq!(fill(), 1);
+        budget.exceed();
+        assert_eq!(fill(), 1);
+        budget.exceed();
+        assert_eq!(fill(), 0);
+        assert!(!budget.has_room() && budget.left() == 0);
+        for number in 0..3 {
+            disk.remove(Path::new(&format!("/0001/{number}"))).unwrap();
+        }
+        assert_eq!(fill(), 1, "the limit holds again");
+    }
+
+    #[test]
     fn every_file_counts_with_its_own_length() {
         let sim = SimDisk::new();
         let budget = budget(&sim);
         let disk: &dyn Disk = &budget;
         // Two streams without files need 1024 + 2048 each.
-        budget.limit(512 + 2 * 3072);
-        assert!(budget.has_room());
+        budget.limit(512 + 2 * 3072 + 100);
+        assert!(budget.has_room() && budget.free() == 100);
         disk.create(Path::new("/0001/a"), 2048).unwrap();
-        assert!(!budget.has_room());
+        assert!(!budget.has_room() && budget.free() == 0);
         budget.limit(512 + 2048 + 3072 + 2 * 4096);
         assert!(budget.has_room());
         sim.create(Path::new("/0001/old"), 512).unwrap();

@@ -318,6 +318,18 @@ impl NodeStore {
         self.budget.has_room()
     }
 
+    /// Lets the log exceed its limit by a file, a quarter at most together: the payload of the next entry does not fit, and no image
+    /// makes room.
+    pub(crate) fn exceed_limit(&self) {
+        self.budget.exceed();
+    }
+
+    /// The bytes that the log's files may grow by before it has no [room](Self::has_room); 0 without room.
+    #[must_use]
+    pub fn free_bytes(&self) -> u64 {
+        self.budget.free()
+    }
+
     /// The bytes that the log's files may still grow by.
     #[must_use]
     pub fn room_bytes(&self) -> u64 {

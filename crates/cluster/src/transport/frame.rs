@@ -9,6 +9,7 @@
 //! kind 19 FetchedPayload  which, found u8, bytes
 //! kind 20 Image           a message about an image, see `image_message.rs`
 //! kind 24 Start           opaque bytes
+//! kind 25 Room            bytes u64, is low u8
 //!         which           term u64, worker u16, number u64, length u32, digest u32
 //! ```
 //!
@@ -19,6 +20,7 @@ use bytes::{Buf, Bytes, BytesMut};
 
 use crate::entry::{PayloadName, PayloadRef};
 use crate::image_message::ImageMessage;
+use crate::log_room::Room;
 use crate::network::PeerMessage;
 use crate::transport::lane::Lane;
 
@@ -46,6 +48,7 @@ pub(super) enum FrameKind {
     FetchedPayload = 19,
     Image = 20,
     Start = 24,
+    Room = 25,
 }
 
 impl FrameKind {
@@ -61,6 +64,7 @@ impl FrameKind {
             Self::FetchedPayload,
             Self::Image,
             Self::Start,
+            Self::Room,
         ];
         all.into_iter().find(|kind| *kind as u8 == byte)
     }
@@ -119,6 +123,12 @@ impl OutgoingFrame {
                 fields[WHICH_BYTES] = u8::from(bytes.is_some());
                 let body = bytes.unwrap_or_default();
                 Self::new(FrameKind::FetchedPayload, &fields, body)
+            }
+            PeerMessage::Room(Room { bytes, is_low }) => {
+                let mut fields = [0; 9];
+                fields[..8].copy_from_slice(&bytes.to_le_bytes());
+                fields[8] = u8::from(is_low);
+                Self::new(FrameKind::Room, &fields, Bytes::new())
             }
             PeerMessage::Image(message) => Self::new(FrameKind::Image, &[], message.encode()),
         }
@@ -203,6 +213,7 @@ impl IncomingFrame {
         match (lane, FrameKind::from_byte(kind)) {
             (Lane::Control, Some(FrameKind::Raft)) => Ok(PeerMessage::Raft(body)),
             (Lane::Control, Some(FrameKind::Start)) => Ok(PeerMessage::Start(body)),
+            (Lane::Control, Some(FrameKind::Room)) => take_room(body),
             (Lane::Payloads(worker), Some(FrameKind::Payload)) => {
                 let payload = take_which(&mut body)?;
                 if payload.name.worker != worker {
@@ -231,6 +242,19 @@ impl IncomingFrame {
             _ => Err(FrameNonsense::WrongKind(kind)),
         }
     }
+}
+
+fn take_room(mut body: Bytes) -> Result<PeerMessage, FrameNonsense> {
+    if body.len() != 9 {
+        return Err(FrameNonsense::Short);
+    }
+    let bytes = body.get_u64_le();
+    let is_low = match body.get_u8() {
+        0 => false,
+        1 => true,
+        _ => return Err(FrameNonsense::Short),
+    };
+    Ok(PeerMessage::Room(Room { bytes, is_low }))
 }
 
 fn take_fetch(mut body: Bytes) -> Result<PeerMessage, FrameNonsense> {
@@ -278,6 +302,13 @@ mod tests {
         let messages = [
             (PeerMessage::Raft(payload.clone()), control),
             (PeerMessage::Start(payload.clone()), control),
+            (
+                PeerMessage::Room(Room {
+                    bytes: 7 << 40,
+                    is_low: true,
+                }),
+                control,
+            ),
             (
                 PeerMessage::Payload {
                     payload: WHICH,

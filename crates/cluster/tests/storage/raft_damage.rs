@@ -157,7 +157,7 @@ fn without_its_beginning_the_log_is_the_image_alone() {
 }
 
 #[test]
-fn a_lost_file_ends_the_stream_and_a_lost_header_does_not() {
+fn a_lost_file_ends_it_and_no_lost_header() {
     let sim = two_lives(true);
     let all = open(&sim.crash_image(sim.events(), Loss::None)).1;
     let files = log_files(&sim, 0);
