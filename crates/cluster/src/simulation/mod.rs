@@ -51,7 +51,7 @@ mod tests {
         assert_eq!(report(1), report(2));
     }
 
-    /// The largest number of seeds that a fault has needed is 59. Any change of the simulation
+    /// The largest number of seeds that a fault has needed is 151. Any change of the simulation
     /// changes which seeds find it.
     const SEEDS_OF_A_FAULT: u64 = 1000;
 
