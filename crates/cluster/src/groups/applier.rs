@@ -26,6 +26,7 @@ use crate::image::rows::{ImageHead, put_rows};
 use crate::membership::{Membership, MembershipChange};
 use crate::metrics::Count;
 use crate::network::ConnectionId;
+use crate::office::Office;
 use crate::payload::Payload;
 use crate::raft::RaftEvent;
 use crate::read_queue::{ReadRequest, Wanted};
@@ -451,11 +452,21 @@ impl Applier {
                 }
             }
         };
-        let waiting = self.shared.office.lock().take_waiting(&control);
-        for connection in waiting {
+        let mut office = self.shared.office.lock();
+        for connection in self.take_waiting(&mut office, &control) {
             self.shared.network.reply(connection, answer.clone());
         }
         Ok(())
+    }
+
+    /// Takes the connections that a control entry answers, and proposes it again for others.
+    fn take_waiting(&self, office: &mut Office, control: &Control) -> Vec<ConnectionId> {
+        let (waiting, is_again) = office.take_waiting(control);
+        if is_again {
+            let body = EntryBody::Control(control.encode());
+            self.shared.raft.put(RaftEvent::Propose(body));
+        }
+        waiting
     }
 
     /// Clients have resumed a session. No group with an earlier fence is accepted from now on: those
@@ -467,7 +478,7 @@ impl Applier {
         resumed: Result<Resumed, ResumeRefusal>,
     ) -> Result<(), NodeFailure> {
         let mut office = self.shared.office.lock();
-        let waiting = office.take_waiting(control);
+        let waiting = self.take_waiting(&mut office, control);
         if let Ok(resumed) = resumed
             && !office.resume(session, &waiting, resumed)
         {

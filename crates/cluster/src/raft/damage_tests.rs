@@ -4,9 +4,13 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use raft::eraftpb::{Message, MessageType};
 
 use super::driver::{RaftDriver, RestoredRaft};
+use super::entry_codec::to_raft;
 use super::events_and_effects::{RaftEffect, RaftEvent};
+use super::lost_data::HELD_PATIENCE;
+use super::message_codec::{Starts, encode};
 use super::payloads_here::DurablePayloads;
 use super::test_options::{ELECTION_TICKS, options};
 use crate::entry::{EntryBody, LogEntry, PayloadName, PayloadRef};
@@ -127,6 +131,30 @@ fn an_image_is_asked_for_when_no_node_sends_payloads() {
     let effects = restore(&mut driver, &disk, 3);
     assert_eq!(committed(&effects), (1..=10).collect::<Vec<_>>());
     assert_eq!(asks(&mut driver, 4 * ELECTION_TICKS), []);
+}
+
+/// Two nodes may have lost a payload that the third had not got yet, and have it in their images.
+#[test]
+fn an_image_is_asked_for_when_an_entry_waits_for_its_payload() {
+    let (leader, node) = (NodeId::first(1), NodeId::first(2));
+    let (mut driver, disk) = driver(2, &[], false);
+    let mut append = Message::default();
+    append.set_msg_type(MessageType::MsgAppend);
+    (append.from, append.to, append.term) = (leader.to_raft(), node.to_raft(), 1);
+    (append.index, append.log_term) = (10, 1);
+    append.entries = vec![to_raft(11, 1, &EntryBody::Group(payload(11)))].into();
+    let starts = Starts {
+        of: u64::MAX,
+        to: driver.inquiry.own_start(),
+    };
+    driver.handle([RaftEvent::Message(leader, encode(starts, &append))]);
+    driver.take_effects();
+    let asked = asks(&mut driver, (HELD_PATIENCE + 2) * ELECTION_TICKS);
+    let expected = (HELD_PATIENCE * ELECTION_TICKS, leader, 11);
+    assert_eq!((asked.len(), asked[0]), (3, expected), "{asked:?}");
+    // The payload comes after all.
+    restore(&mut driver, &disk, 11);
+    assert_eq!(asks(&mut driver, 2 * HELD_PATIENCE * ELECTION_TICKS), []);
 }
 
 #[test]

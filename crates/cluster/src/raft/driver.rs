@@ -338,12 +338,18 @@ impl RaftDriver {
         }
     }
 
+    /// Hands held appends to Raft that need not wait any more.
+    fn release_held(&mut self) {
+        let committed = self.raft.raft.raft_log.committed;
+        for append in self.held.release(committed, &self.here) {
+            self.step(append);
+        }
+    }
+
     fn payload_received(&mut self, payload: PayloadRef) {
         self.here.in_flight.insert(payload.name, payload);
         if self.held.awaits(payload.name) {
-            for append in self.held.release(&self.here) {
-                self.step(append);
-            }
+            self.release_held();
         }
         if self.fetching.remove(&payload.name) && self.fetching.is_empty() {
             // Fetches the next ones, without waiting for a tick.
@@ -409,6 +415,7 @@ impl RaftDriver {
             self.propose(body);
         }
         self.held.tick();
+        self.release_held();
         self.members.tick();
         self.inquiry.tick(self.is_leaderless());
         if self.is_whole() && !self.inquiry.is_silent() {
@@ -449,7 +456,8 @@ impl RaftDriver {
                 if self.planted.has(Fault::EntryBeforePayload) {
                     return self.step(message);
                 }
-                if let Some(ready) = self.held.take(message, &self.here) {
+                let committed = self.raft.raft.raft_log.committed;
+                if let Some(ready) = self.held.take(message, committed, &self.here) {
                     self.step(ready);
                 }
             }

@@ -52,7 +52,6 @@ impl ModelTable {
         versions[..known].last()?.1.as_deref()
     }
 
-    /// The values that a row has had from one entry to another, also between the commands of the last one.
     fn values_between(
         &self,
         key: &[u8],
@@ -230,17 +229,16 @@ impl Model {
         Ok(rows.collect())
     }
 
-    /// Whether a command may have been refused as its conditions did not hold, between these entries.
-    pub(super) fn may_fail(&self, command: &Command, from: u64, until: u64) -> bool {
-        let Command::Write(write) = command else {
-            return false;
-        };
-        write.conditions.iter().any(|condition| {
-            self.table(condition.table).is_some_and(|table| {
-                let mut values = table.values_between(&condition.key, from, until);
-                values.any(|value| value != condition.value.as_deref())
-            })
-        })
+    /// The values that a row has had from one entry to another, also between the commands of the last one.
+    pub(super) fn values_between(
+        &self,
+        table: u32,
+        key: &[u8],
+        from: u64,
+        until: u64,
+    ) -> impl Iterator<Item = Option<&[u8]>> {
+        let table = self.table(table).into_iter();
+        table.flat_map(move |it| it.values_between(key, from, until))
     }
 
     /// The sum of the balances of a table of accounts, and their number.
@@ -252,7 +250,8 @@ impl Model {
     }
 }
 
-fn balance(value: Option<&[u8]>) -> Option<u64> {
+/// An account's balance.
+pub(super) fn balance(value: Option<&[u8]>) -> Option<u64> {
     value?.try_into().ok().map(u64::from_le_bytes)
 }
 

@@ -4,12 +4,14 @@ use std::num::NonZeroU64;
 use std::path::Path;
 use std::sync::Arc;
 
+use namiki::replica::ReplicaFault;
 use namiki_log::Prepare;
 use namiki_platform::disk::Disk;
 use namiki_platform::disk::sim::{Loss, SimDisk};
 use namiki_platform::hash::hash_of;
 
 use super::network::{Outbox, SimNetwork};
+use crate::fault_injection::{Fault, FaultInjection};
 use crate::network::NodeId;
 use crate::node::parts::{self, NodeInbox, Parts};
 use crate::node::{NodeOptions, OpenedNode};
@@ -67,6 +69,16 @@ pub(super) struct SimNode {
 
 pub(super) fn dir() -> &'static Path {
     Path::new("/node")
+}
+
+/// The fault of a node's tables.
+fn replica_fault(planted: FaultInjection) -> Option<ReplicaFault> {
+    let faults = [
+        (Fault::RecordReused, ReplicaFault::RecordReused),
+        (Fault::NumberReused, ReplicaFault::NumberReused),
+    ];
+    let mut planted = faults.into_iter().filter(|(fault, _)| planted.has(*fault));
+    planted.next().map(|(_, fault)| fault)
 }
 
 impl SimNode {
@@ -128,6 +140,9 @@ impl SimNode {
         };
         let opened = OpenedNode::open(disk, dir(), options);
         let opened = opened.map_err(|error| format!("{error:?}"))?;
+        if let Some(fault) = replica_fault(self.options.planted) {
+            opened.replica.plant(fault);
+        }
         let missing = &opened.recovered().missing;
         if !missing.is_empty() && !self.is_damaged {
             return Err(format!("no disk was damaged, and {missing:?} are missing"));

@@ -14,8 +14,10 @@ use super::model::{KeyedRows, RowValue, tables_of};
 pub(super) const ACCOUNTS_TABLE: &str = "accounts";
 /// Initial balance of every account.
 pub(super) const OPENING_BALANCE: u64 = 100;
-/// The tables of items: with keys of any length, and of eight bytes.
-const ITEM_TABLES: [&str; 2] = ["items", "cells"];
+/// The table of items with keys of eight bytes.
+const CELLS_TABLE: &str = "cells";
+/// The tables of items.
+const ITEM_TABLES: [&str; 2] = ["items", CELLS_TABLE];
 /// All tables.
 pub(super) const TABLES: [&str; 3] = [ACCOUNTS_TABLE, ITEM_TABLES[0], ITEM_TABLES[1]];
 /// Items of a table.
@@ -150,6 +152,17 @@ impl Workload {
             rows.push((table, key, known, after));
         }
         Some(write(rows))
+    }
+
+    /// A transfer between items, which are no accounts if they are there at all.
+    pub(super) fn transfer_items(&self, random: &mut Random) -> Option<Command> {
+        let from = random.below(ITEMS);
+        Some(Command::Transfer {
+            table: self.number(CELLS_TABLE)?,
+            from,
+            to: (from + 1 + random.below(ITEMS - 1)) % ITEMS,
+            amount: 1,
+        })
     }
 
     /// A number of a table of items, to be cleared.

@@ -46,7 +46,7 @@ pub struct SimOptions {
     pub accounts: u64,
     /// Length of the phase with faults.
     pub faults_ms: u64,
-    /// Disks damage data at rest, and are not lost. Not together with an injected fault.
+    /// Disks damage data at rest, and are not lost.
     pub damages: bool,
     /// An injected fault, to verify that it is found.
     pub planted: Option<Fault>,
@@ -66,6 +66,16 @@ impl SimOptions {
             faults_ms: 15_000,
             damages: seed.is_multiple_of(3),
             planted: None,
+        }
+    }
+
+    /// The same with an injected fault. Only those that are about damage are found by it.
+    #[must_use]
+    pub fn with_fault(self, fault: Fault) -> Self {
+        Self {
+            damages: fault == Fault::ImagesFromLeaderOnly,
+            planted: Some(fault),
+            ..self
         }
     }
 }
@@ -153,7 +163,14 @@ impl World {
         let members: Vec<_> = (1..=options.nodes as u64).map(NodeId::first).collect();
         let mut nodes = Vec::new();
         let images = 20 << random.below(6);
-        for id in &members {
+        // If one node alone truncates its log, all others can lose a payload that it has in its image.
+        let often = (options.damages && random.chance(0.5)).then(|| random.index(options.nodes));
+        for (place, id) in members.iter().enumerate() {
+            let images = match often {
+                Some(often) if often == place => 20,
+                Some(_) => 100_000,
+                None => images,
+            };
             let node_options = NodeOptions {
                 election_timeout: Duration::from_millis(300),
                 heartbeat: Duration::from_millis(60),
@@ -376,7 +393,7 @@ impl World {
                 if self.has_faults && self.random.chance(0.003) {
                     self.replace_client(client);
                 }
-                let floor = self.checks.seen_lsn;
+                let floor = self.checks.done;
                 let sent = self.clients[client].act(self.now, floor);
                 self.send_requests(client, sent);
                 let pause = 1 + self.random.below(40);

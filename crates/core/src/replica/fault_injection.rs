@@ -1,0 +1,77 @@
+//! Rules of a replica that tests break, to see that their checks detect it.
+//!
+//! As in `txn/fault_injection.rs`: without the feature `fault-injection` there are no faults, and each of these functions is
+//! the rule itself.
+
+#[cfg(feature = "fault-injection")]
+use std::{collections::BTreeMap, sync::OnceLock};
+
+#[cfg(feature = "fault-injection")]
+use parking_lot::Mutex;
+
+use crate::catalogue::manifest::Manifest;
+use crate::storage::record::RecordRef;
+use crate::table::raw_table::TableId;
+
+/// A rule of a replica that is broken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg(feature = "fault-injection")]
+pub enum ReplicaFault {
+    /// A group does not compare the incarnation of a record that it has locked (`replica/mod.rs`, G4).
+    RecordReused,
+    /// A table takes the number of one of its name that was dropped (G3).
+    NumberReused,
+}
+
+/// The fault of a replica, if it has one.
+#[derive(Default)]
+pub(super) struct FaultInjection {
+    #[cfg(feature = "fault-injection")]
+    fault: OnceLock<ReplicaFault>,
+    /// Numbers of tables that were dropped.
+    #[cfg(feature = "fault-injection")]
+    dropped: Mutex<BTreeMap<String, TableId>>,
+}
+
+#[cfg(feature = "fault-injection")]
+impl super::Replica {
+    /// Breaks a rule from now on.
+    pub fn plant(&self, fault: ReplicaFault) {
+        self.faults.fault.get_or_init(|| fault);
+    }
+}
+
+impl FaultInjection {
+    #[cfg(feature = "fault-injection")]
+    fn has(&self, fault: ReplicaFault) -> bool {
+        self.fault.get() == Some(&fault)
+    }
+
+    /// The record of a key, in the incarnation that it had when the key was looked up.
+    #[inline(always)]
+    pub(super) fn record_found(&self, record: RecordRef) -> RecordRef {
+        #[cfg(feature = "fault-injection")]
+        if self.has(ReplicaFault::RecordReused) {
+            return record.as_it_is();
+        }
+        record
+    }
+
+    /// A number for a new table: no table has had it.
+    pub(super) fn new_number(&self, manifest: &mut Manifest, _name: &str) -> TableId {
+        #[cfg(feature = "fault-injection")]
+        if self.has(ReplicaFault::NumberReused)
+            && let Some(id) = self.dropped.lock().remove(_name)
+        {
+            manifest.dropped -= 1;
+            return id;
+        }
+        manifest.next_table()
+    }
+
+    /// A table was dropped.
+    pub(super) fn note_dropped(&self, _name: &str, _id: TableId) {
+        #[cfg(feature = "fault-injection")]
+        self.dropped.lock().insert(_name.to_owned(), _id);
+    }
+}
