@@ -37,7 +37,7 @@ pub(super) fn local(cluster: &LocalCluster, number: u64) -> Result<(), Failure> 
             let incarnation = members.next_incarnation()?;
             renew(node, incarnation)?;
             start_node(cluster, node)?;
-            cluster.set_cuts(&cluster.cuts()?)?;
+            cluster.repeat_cuts()?;
             incarnation
         }
         // It may run because an earlier replacement was interrupted.

@@ -5,6 +5,7 @@
 //! it: an image may be all that is left of truncated payloads. No disk is lost in such a run. Everything has to hold as in other
 //! runs, and in the end every node has everything.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use namiki_platform::disk::Disk;
@@ -58,9 +59,18 @@ impl World {
             return;
         }
         let name = payloads[self.damage.random.index(payloads.len())];
-        if self.is_whole_elsewhere(node, name) {
+        let mut lost = self.in_frame_of(node, name).into_iter();
+        if lost.all(|name| self.is_whole_elsewhere(node, name)) {
             self.damage_frame(node, name);
         }
+    }
+
+    /// The payloads that are in the frame of this one.
+    fn in_frame_of(&self, node: usize, name: PayloadName) -> Vec<PayloadName> {
+        let frame = self.frame_of(node, name);
+        let mut payloads = self.payloads_of(node);
+        payloads.retain(|it| it.worker == name.worker && self.frame_of(node, *it) == frame);
+        payloads
     }
 
     /// Damages a payload that a node has truncated on all others, which crash then: they need the image of that node,
@@ -73,24 +83,33 @@ impl World {
         };
         // An image that may go back with its disk does not count.
         let can_help = !shared.tables_lost && self.nodes[node].copy.is_none();
-        // A frame may have other payloads, too.
+        // It keeps what is lost with the payloads, in the same frames.
         let is_whole = self.damage.frames.iter().all(|(it, _)| *it != node);
         let truncated = shared.truncated();
         if !can_help || !is_whole || self.has_damaged_image() || self.is_one_back() {
             return;
         }
-        let is_in_image = |name: &PayloadName| {
-            let entries = self.nodes[others[0]].running.as_ref();
-            let entries = entries.map_or_else(Vec::new, |it| it.parts.raft.entries());
-            let index = entries.iter().find(|it| name_of(it) == Some(*name));
-            index.is_some_and(|entry| entry.index <= truncated)
-        };
+        let store = &shared.store;
+        let running = |node: usize| self.nodes[node].running.as_ref();
+        let entries = |node| running(node).map_or_else(Vec::new, |it| it.parts.raft.entries());
+        let in_image: BTreeSet<PayloadName> = others
+            .iter()
+            .flat_map(|other| entries(*other))
+            .filter(|entry| entry.index <= truncated)
+            .filter_map(|entry| name_of(&entry))
+            .collect();
+        let survives =
+            |name: &PayloadName| in_image.contains(name) || store.durable_payload(*name).is_some();
         let mut payloads = self.payloads_of(others[0]);
-        payloads.retain(is_in_image);
+        payloads.retain(|name| in_image.contains(name));
         payloads.retain(|name| others.iter().all(|it| self.payloads_of(*it).contains(name)));
         let Some(name) = payloads.last().copied() else {
             return;
         };
+        let mut lost = others.iter().flat_map(|it| self.in_frame_of(*it, name));
+        if !lost.all(|name| survives(&name)) {
+            return;
+        }
         for other in others {
             if self.damage_frame(other, name) {
                 self.crash(other);

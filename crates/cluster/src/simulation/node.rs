@@ -147,6 +147,9 @@ impl SimNode {
         if !missing.is_empty() && !self.is_damaged {
             return Err(format!("no disk was damaged, and {missing:?} are missing"));
         }
+        if let Some(damage) = opened.damage.as_ref().filter(|_| !self.is_damaged) {
+            return Err(format!("no disk was damaged, and the tables are: {damage}"));
+        }
         let network = SimNetwork {
             node: self.id,
             outbox: Arc::clone(outbox),

@@ -139,6 +139,8 @@ pub(super) struct World {
     pub(super) seen: Vec<(u64, u64)>,
     /// Nodes that will crash in a write, with the number of writes before it.
     pub(super) crash_in_write: BTreeMap<usize, u64>,
+    /// Nodes that will crash while they write the next image.
+    crash_in_image: BTreeSet<usize>,
     /// The disk that goes back.
     pub(super) going: Option<Going>,
     pub(super) has_faults: bool,
@@ -213,6 +215,7 @@ impl World {
             outbox: Outbox::default(),
             checks: Checks::new(&members),
             crash_in_write: BTreeMap::new(),
+            crash_in_image: BTreeSet::new(),
             going: None,
             has_faults: false,
             report: SimReport::default(),
@@ -253,6 +256,7 @@ impl World {
         self.links.cut.clear();
         (self.links.loss, self.links.doubling) = (0.0, 0.0);
         self.crash_in_write.clear();
+        self.crash_in_image.clear();
         self.going = None;
         self.retire();
         for node in 0..self.nodes.len() {
@@ -584,6 +588,10 @@ impl World {
             let delay = at.saturating_sub(self.now) + 1;
             self.after(delay, Event::Run { node, life, part });
         }
+        if after[0] > before[0] && self.crash_in_image.remove(&node) {
+            self.crash(node);
+            return Ok(());
+        }
         let is_write = matches!(part, Part::RaftWriter | Part::PayloadWriter(_));
         if is_write && let Some(writes) = self.crash_in_write.get_mut(&node) {
             if *writes == 0 {
@@ -681,6 +689,9 @@ impl World {
             0 | 1 => {
                 let writes = self.random.below(4);
                 self.crash_in_write.insert(node, writes);
+            }
+            2 if self.random.chance(0.5) => {
+                self.crash_in_image.insert(node);
             }
             2 if self.nodes[node].running.is_some() => self.crash(node),
             3 => {
