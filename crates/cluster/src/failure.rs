@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::entry::PayloadRef;
+use crate::entry::{ENTRY_VERSION, PayloadRef};
 use crate::payload::PayloadError;
 use crate::raft::RaftError;
 use crate::session::SessionError;
@@ -70,6 +70,17 @@ pub enum NodeFailure {
     /// A thread of the node has panicked; its message is in the log of the process.
     #[error("a thread of the node has panicked: report its message, and start the node again")]
     Panicked,
+    /// Another node has sent an entry of a later version of the program.
+    #[error(
+        "entry {index} has version {version}, and this program knows entries of version {ENTRY_VERSION}: upgrade this node to the version \
+         of the others, and start it again"
+    )]
+    LaterEntry {
+        /// The entry.
+        index: u64,
+        /// Its version.
+        version: u8,
+    },
     /// This program does not know the meaning of an entry.
     #[error("entry {index} has no meaning for this version of the program: update it")]
     UnknownEntry {

@@ -239,6 +239,9 @@ pub(crate) fn run_raft(
                 slog::warn!(shared.logger, "node {} went back: it has acknowledged entries that its disk has no more; it gets them again. If \
                     its directory was not put back on purpose, check its disk", node; "acknowledged" => matched, "has" => last);
             }
+            RaftEffect::LaterEntry { index, version } => {
+                shared.fail(NodeFailure::LaterEntry { index, version });
+            }
             RaftEffect::Contradicted {
                 term,
                 index,

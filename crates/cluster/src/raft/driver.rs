@@ -17,7 +17,7 @@ use super::events_and_effects::{RaftEffect, RaftEvent, RaftView};
 use super::held_appends::HeldAppends;
 use super::lost_data::{FETCH_TICKS, LostData};
 use super::members::{Members, change_of};
-use super::message_codec::decode;
+use super::message_codec::{MessageError, decode};
 use super::payloads_here::{DurablePayloads, Here};
 use super::persistence::Persistence;
 use super::start_inquiry::{InquiryOptions, StartInquiry};
@@ -332,6 +332,9 @@ impl RaftDriver {
                 }
                 self.members.heard(NodeId::from_raft(message.from));
                 self.receive(message);
+            }
+            Err(MessageError::LaterEntry { index, version }) if self.members.admits(from) => {
+                self.effects.push(RaftEffect::LaterEntry { index, version });
             }
             // Another node's mistake, or worse: it is kept from raft-rs.
             Err(_) => self.refused += 1,

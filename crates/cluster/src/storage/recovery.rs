@@ -44,7 +44,7 @@ use super::error::StoreError;
 use super::log_suffix::{LogPosition, LogSuffix};
 use super::manifest::Manifest;
 use super::payload_index::{PAYLOAD_HEADER_BYTES, PayloadIndex};
-use super::raft_record::{Base, RaftRecord, Snapshot};
+use super::raft_record::{Base, RaftRecord, RecordError, Snapshot};
 use crate::entry::{EntryBody, LogEntry, PayloadName, PayloadRef};
 use crate::fault_injection::{Fault, FaultInjection};
 
@@ -303,12 +303,19 @@ pub(super) fn replay(
                     None => take_raft(&mut raft, &frame),
                     Some(worker) => take_payloads(&payloads, worker, &frame),
                 };
-                taken.map_err(|why| StoreError::SenselessLog {
-                    dir: dir.to_owned(),
-                    stream,
-                    generation: info.generation,
-                    sequence: frame.header.sequence,
-                    why,
+                taken.map_err(|refused| match refused {
+                    Refused::LaterEntry { index, version } => StoreError::LaterEntry {
+                        dir: dir.to_owned(),
+                        index,
+                        version,
+                    },
+                    Refused::Senseless(why) => StoreError::SenselessLog {
+                        dir: dir.to_owned(),
+                        stream,
+                        generation: info.generation,
+                        sequence: frame.header.sequence,
+                        why,
+                    },
                 })?;
             }
             ends.push(reader.end());
@@ -358,24 +365,40 @@ pub(super) fn holds_nothing(info: &GenerationInfo) -> bool {
     seal.is_some_and(|seal| seal.last_sequences.iter().all(|last| *last == 0))
 }
 
-fn take_raft(raft: &mut RaftState, frame: &Frame<'_>) -> Result<(), String> {
+/// Why a frame is not taken.
+enum Refused {
+    LaterEntry { index: u64, version: u8 },
+    Senseless(String),
+}
+
+impl From<RecordError> for Refused {
+    fn from(error: RecordError) -> Self {
+        match error {
+            RecordError::LaterEntry { index, version } => Self::LaterEntry { index, version },
+            RecordError::Invalid(why) => Self::Senseless(why.to_owned()),
+        }
+    }
+}
+
+fn take_raft(raft: &mut RaftState, frame: &Frame<'_>) -> Result<(), Refused> {
     let place = (frame.position.generation, frame.position.file_number);
     for record in frame.records() {
         let mut rest = record.payload;
         while !rest.is_empty() {
             let (record, behind) = RaftRecord::decode(rest)?;
-            raft.take(record, place)?;
+            raft.take(record, place).map_err(Refused::Senseless)?;
             rest = behind;
         }
     }
     Ok(())
 }
 
-fn take_payloads(index: &PayloadIndex, worker: u16, frame: &Frame<'_>) -> Result<(), String> {
+fn take_payloads(index: &PayloadIndex, worker: u16, frame: &Frame<'_>) -> Result<(), Refused> {
     let mut payloads = Vec::with_capacity(frame.header.records as usize);
     for record in frame.records() {
         let Some((header, payload)) = record.payload.split_at_checked(PAYLOAD_HEADER_BYTES) else {
-            return Err("a payload has no name".to_owned());
+            let why = "a payload has no name".to_owned();
+            return Err(Refused::Senseless(why));
         };
         let name = PayloadName {
             term: u64_at(header, 0),
