@@ -186,10 +186,12 @@ impl Applier {
     /// Waits until the tables are in memory. Raft votes and acknowledges meanwhile.
     fn load(&mut self) -> Result<(), NodeFailure> {
         if !self.is_loaded {
+            self.shared.node_reads.lock().set_loading(true);
             (self.shared.replica.wait_until_loaded()).map_err(|error| match error {
                 source @ Error::TableNotLoaded { .. } => NodeFailure::TablesDamaged { source },
                 error => NodeFailure::database("loading its tables", error),
             })?;
+            self.shared.node_reads.lock().set_loading(false);
             self.is_loaded = true;
         }
         Ok(())

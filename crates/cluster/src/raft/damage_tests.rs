@@ -169,7 +169,7 @@ fn a_node_stops_at_an_entry_of_a_later_version() {
 
 /// Two nodes may have lost a payload that the third had not got yet, and have it in their images.
 #[test]
-fn an_image_is_asked_for_when_an_entry_waits_for_its_payload() {
+fn an_entry_without_its_payload_asks_for_an_image() {
     let (leader, node) = (NodeId::first(1), NodeId::first(2));
     let (mut driver, disk) = driver(2, &[], false);
     let entry = to_raft(11, 1, &EntryBody::Group(payload(11)));

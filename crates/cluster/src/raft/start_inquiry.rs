@@ -30,7 +30,9 @@
 //! - Q3. A silent node takes appends and heartbeats, and sends nothing of Raft.
 //! - Q4. The floor is the highest last entry of a whole set of answers; a newer whole set replaces it.
 //! - Q5. Without an answer the node goes on after a timeout, if a majority has answered, and reports
-//!   so; with `asks_all` never. It repeats the inquiry when the missing voters have noted it.
+//!   so; with `asks_all` never. It repeats the inquiry when the missing voters have noted it. The same holds for a repeated
+//!   one: after the timeout, a part of the answers replaces the floor. (If it never did, a cluster would stop for ever that
+//!   loses the one voter with entries which it has not sent to any other.)
 //!
 //! Nodes keep nothing of this on their disks. Model: `docs/decisions/0082`.
 
@@ -531,10 +533,23 @@ mod tests {
 
     /// Passes messages from one to another, and returns those that it answers.
     fn pass(from: u64, messages: &[StartMessage], to: &mut StartInquiry) -> Vec<StartMessage> {
+        pass_with_end(9, from, messages, to)
+    }
+
+    /// The same for a receiver whose log ends with this entry.
+    fn pass_with_end(
+        end: u64,
+        from: u64,
+        messages: &[StartMessage],
+        to: &mut StartInquiry,
+    ) -> Vec<StartMessage> {
         let members = members();
         let now = Present {
             term: 4,
-            last: LogEnd { term: 4, index: 9 },
+            last: LogEnd {
+                term: 4,
+                index: end,
+            },
             members: &members,
         };
         for message in messages {
@@ -637,5 +652,38 @@ mod tests {
             }
         }
         assert_eq!(one.without(), []);
+    }
+
+    /// The voter with the last entry may be about to answer, and it may be gone for good.
+    #[test]
+    fn a_part_of_the_answers_lowers_a_floor_late() {
+        let mut one = inquiry(1, 11);
+        let mut peers = BTreeMap::from([(2, inquiry(2, 22)), (3, inquiry(3, 33))]);
+        // Each of these answers with this end of its log, for some ticks without a leader.
+        let mut ask = |one: &mut StartInquiry, ticks: usize, ends: &[(u64, u64)]| {
+            for _ in 0..ticks {
+                one.tick(true);
+                let mut sent = one.take_messages();
+                while !sent.is_empty() {
+                    for (to, message) in std::mem::take(&mut sent) {
+                        let end = ends.iter().find(|(node, _)| *node == to.number());
+                        let Some((node, end)) = end else { continue };
+                        let peer = peers.get_mut(node).expect("it is one of the others");
+                        let answers = pass_with_end(*end, 1, &[message], peer);
+                        let more = pass(*node, &answers, one);
+                        sent.extend(more.into_iter().map(|message| (to, message)));
+                        sent.extend(one.take_messages());
+                    }
+                }
+                one.take_findings();
+                one.speak();
+            }
+            one.floor().map(|floor| floor.index)
+        };
+        assert_eq!(ask(&mut one, TICKS, &[(2, 7), (3, 9)]), Some(9));
+        let patience = PATIENCE_TIMEOUTS * TICKS;
+        assert_eq!(ask(&mut one, patience, &[(2, 7)]), Some(9));
+        assert_eq!(ask(&mut one, patience, &[(2, 7)]), Some(7));
+        assert_eq!(one.without(), [NodeId::first(3)]);
     }
 }

@@ -4,7 +4,8 @@ use namiki_client::protocol::{Command, Outcome, ScanRange, Scanned, SessionId};
 
 use super::checks::Checks;
 use super::client::{Answer, Answered, Floor};
-use super::model::{RowValue, balance, tables_of};
+use super::model::{balance, tables_of};
+use super::value_chain::RowValue;
 
 impl Checks {
     /// Checks an answer to a client.

@@ -11,11 +11,9 @@ use std::collections::BTreeMap;
 
 use namiki_client::protocol::{Command, ScanRange, TableEntry};
 
-use super::value_chain::{self, Step};
+use super::value_chain::{self, RowValue, Step};
 use crate::control::Control;
 
-/// A row's value; `None`: it is absent.
-pub(super) type RowValue = Option<Vec<u8>>;
 /// Rows with their keys.
 pub(super) type KeyedRows = Vec<(Vec<u8>, Vec<u8>)>;
 
@@ -218,10 +216,8 @@ impl Model {
     pub(super) fn range(&self, range: &ScanRange, lsn: u64) -> Result<KeyedRows, String> {
         let table = self.existing(range.table, lsn)?;
         let is_in = |key: &[u8]| {
-            let is_behind = match range.after {
-                true => key > &range.from[..],
-                false => key >= &range.from[..],
-            };
+            let is_first = key == &range.from[..];
+            let is_behind = key > &range.from[..] || is_first && !range.after;
             is_behind && range.until.as_deref().is_none_or(|until| key < until)
         };
         let keys = table.rows.keys().filter(|key| is_in(key));

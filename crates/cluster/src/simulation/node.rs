@@ -1,7 +1,7 @@
 //! A node of the simulation: a disk that outlives it, and its parts while it runs.
 
 use std::num::NonZeroU64;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use namiki::replica::ReplicaFault;
@@ -183,6 +183,19 @@ impl SimNode {
         };
         self.disk = self.disk.crash_image(at, loss);
         (self.is_full, self.is_stuck) = (false, false);
+    }
+
+    /// Leaves a file of a copy of an image in the folder for that.
+    pub(super) fn leave_unfinished_copy(&self) {
+        let folders = ["db", "db2"].map(|folder| dir().join(folder));
+        let is_unused = |folder: &&PathBuf| self.disk.read(&folder.join("MANIFEST")).is_err();
+        if let Some(folder) = folders.iter().find(is_unused) {
+            let image = folder.join("image");
+            let made = self.disk.create_dir_all(&image);
+            let path = image.join("left.rows");
+            made.and_then(|()| self.disk.replace(&path, b"rows"))
+                .expect("the disk has room");
+        }
     }
 
     /// Keeps a copy of its disk.

@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 use namiki_client::protocol::{Command, Condition, Outcome, ScanRange, Write};
 use namiki_platform::seeded_random::Random;
 
-use super::model::{KeyedRows, RowValue, tables_of};
+use super::model::{KeyedRows, tables_of};
+use super::value_chain::RowValue;
 
 /// The table of accounts.
 pub(super) const ACCOUNTS_TABLE: &str = "accounts";
@@ -174,9 +175,10 @@ impl Workload {
         let name = ITEM_TABLES[random.index(ITEM_TABLES.len())];
         let table = self.number(name)?;
         // Mostly one that other clients seldom change.
-        let item = match random.chance(0.8) {
-            true => random.below(ITEMS / 4) * 4 + self.client % 4,
-            false => random.below(ITEMS),
+        let item = if random.chance(0.8) {
+            random.below(ITEMS / 4) * 4 + self.client % 4
+        } else {
+            random.below(ITEMS)
         };
         Some((table, item_key(name, item)))
     }

@@ -259,6 +259,7 @@ impl World {
         self.crash_in_image.clear();
         self.going = None;
         self.retire();
+        self.leave_unfinished_copy();
         for node in 0..self.nodes.len() {
             self.nodes[node].is_slow = false;
             (self.nodes[node].is_full, self.nodes[node].is_stuck) = (false, false);
@@ -280,6 +281,15 @@ impl World {
         Ok(())
     }
 
+    /// A node crashes while it copies an image that it does not need any more afterwards.
+    fn leave_unfinished_copy(&mut self) {
+        let node = self.random.index(self.options.nodes);
+        if self.nodes[node].running.is_some() {
+            self.crash(node);
+        }
+        self.nodes[node].leave_unfinished_copy();
+    }
+
     fn is_quiet(&self) -> bool {
         let clients = self.clients.iter().all(SimClient::is_idle);
         let has_all = |node: &SimNode| {
@@ -288,7 +298,10 @@ impl World {
                     let view = it.view.lock();
                     let all = view.last == view.committed && view.leader.is_some();
                     let all = all && !it.tables_lost;
-                    all && it.applied() == view.last && it.applied() == self.checks.applied()
+                    let all = all && it.applied() == view.last;
+                    let has_all = all && it.applied() == self.checks.applied();
+                    // Copies of images that are not needed any more are removed.
+                    has_all && it.store.has_unfinished_copy().is_ok_and(|has| !has)
                 })
         };
         let (members, _) = self.nodes.split_at(self.options.nodes);

@@ -1,12 +1,11 @@
-//! Rules of a replica that tests break, to see that their checks detect it.
+//! Rules of a replica that the simulation of a cluster breaks, to see that its checks detect it.
 //!
-//! As in `txn/fault_injection.rs`: without the feature `fault-injection` there are no faults, and each of these functions is
-//! the rule itself.
+//! Without the feature `simulation` there are no faults, and each of these functions is the rule itself.
 
-#[cfg(feature = "fault-injection")]
+#[cfg(feature = "simulation")]
 use std::{collections::BTreeMap, sync::OnceLock};
 
-#[cfg(feature = "fault-injection")]
+#[cfg(feature = "simulation")]
 use parking_lot::Mutex;
 
 use crate::catalogue::manifest::Manifest;
@@ -15,7 +14,7 @@ use crate::table::raw_table::TableId;
 
 /// A rule of a replica that is broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg(feature = "fault-injection")]
+#[cfg(feature = "simulation")]
 pub enum ReplicaFault {
     /// A group does not compare the incarnation of a record that it has locked (`replica/mod.rs`, G4).
     RecordReused,
@@ -26,14 +25,14 @@ pub enum ReplicaFault {
 /// The fault of a replica, if it has one.
 #[derive(Default)]
 pub(super) struct FaultInjection {
-    #[cfg(feature = "fault-injection")]
+    #[cfg(feature = "simulation")]
     fault: OnceLock<ReplicaFault>,
     /// Numbers of tables that were dropped.
-    #[cfg(feature = "fault-injection")]
+    #[cfg(feature = "simulation")]
     dropped: Mutex<BTreeMap<String, TableId>>,
 }
 
-#[cfg(feature = "fault-injection")]
+#[cfg(feature = "simulation")]
 impl super::Replica {
     /// Breaks a rule from now on.
     pub fn plant(&self, fault: ReplicaFault) {
@@ -42,7 +41,7 @@ impl super::Replica {
 }
 
 impl FaultInjection {
-    #[cfg(feature = "fault-injection")]
+    #[cfg(feature = "simulation")]
     fn has(&self, fault: ReplicaFault) -> bool {
         self.fault.get() == Some(&fault)
     }
@@ -50,7 +49,7 @@ impl FaultInjection {
     /// The record of a key, in the incarnation that it had when the key was looked up.
     #[inline(always)]
     pub(super) fn record_found(&self, record: RecordRef) -> RecordRef {
-        #[cfg(feature = "fault-injection")]
+        #[cfg(feature = "simulation")]
         if self.has(ReplicaFault::RecordReused) {
             return record.as_it_is();
         }
@@ -59,7 +58,7 @@ impl FaultInjection {
 
     /// A number for a new table: no table has had it.
     pub(super) fn new_number(&self, manifest: &mut Manifest, _name: &str) -> TableId {
-        #[cfg(feature = "fault-injection")]
+        #[cfg(feature = "simulation")]
         if self.has(ReplicaFault::NumberReused)
             && let Some(id) = self.dropped.lock().remove(_name)
         {
@@ -71,7 +70,7 @@ impl FaultInjection {
 
     /// A table was dropped.
     pub(super) fn note_dropped(&self, _name: &str, _id: TableId) {
-        #[cfg(feature = "fault-injection")]
+        #[cfg(feature = "simulation")]
         self.dropped.lock().insert(_name.to_owned(), _id);
     }
 }

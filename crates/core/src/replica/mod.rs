@@ -56,7 +56,7 @@ use parking_lot::{Mutex, RwLock};
 
 pub use self::apply::Applied;
 pub use self::error::{LockError, ReplicaError, WriteError};
-#[cfg(feature = "fault-injection")]
+#[cfg(feature = "simulation")]
 pub use self::fault_injection::ReplicaFault;
 pub use self::group::{GroupTransaction, Slot};
 pub use self::held_locks::HeldLocks;

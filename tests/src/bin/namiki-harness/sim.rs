@@ -136,7 +136,10 @@ fn find_fault(arguments: &Arguments, name: &str) -> Result<(), String> {
     let named = |fault: &&Fault| name == "all" || name == format!("{fault:?}");
     let faults: Vec<_> = Fault::ALL.iter().filter(named).collect();
     if faults.is_empty() {
-        let all: Vec<_> = Fault::ALL.iter().map(|fault| format!("{fault:?}")).collect();
+        let all: Vec<_> = Fault::ALL
+            .iter()
+            .map(|fault| format!("{fault:?}"))
+            .collect();
         return Err(format!(
             "there is no fault `{name}`; there are: all, {}",
             all.join(", ")

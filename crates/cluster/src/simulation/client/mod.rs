@@ -15,7 +15,7 @@ use namiki_client::protocol::{
 };
 use namiki_platform::seeded_random::Random;
 
-use super::model::RowValue;
+use super::value_chain::RowValue;
 use super::workload::{ACCOUNTS_TABLE, TABLES, Workload, has_eight_byte_keys};
 
 /// What was known when a request was first sent.
