@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
+use std::num::NonZeroU128;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -80,6 +81,8 @@ pub(crate) struct RestoredRaft {
     /// The tables are lost: until another node's image is installed, nothing is handed out, and the
     /// node votes and acknowledges, but does not lead.
     pub(crate) tables_lost: bool,
+    /// The backup that the node began with.
+    pub(crate) backup: Option<NonZeroU128>,
 }
 
 /// Raft refuses to start.
@@ -217,6 +220,7 @@ impl RaftDriver {
             last: recorded_persisted,
         };
         let inquiry = InquiryOptions {
+            backup: restored.backup,
             node: options.node,
             start: options.start,
             had,

@@ -37,6 +37,7 @@
 //! Nodes keep nothing of this on their disks. Model: `docs/decisions/0082`.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU128;
 
 use namiki_platform::seeded_random::Random;
 
@@ -60,6 +61,8 @@ pub(super) struct InquiryOptions {
     pub(super) start: u64,
     /// The contents of its disk.
     pub(super) had: AtStart,
+    /// The backup that it began with.
+    pub(super) backup: Option<NonZeroU128>,
     /// Ticks of an election timeout.
     pub(super) election_ticks: usize,
     /// It never goes on without an answer: its disk is known to have lost something.
@@ -139,6 +142,8 @@ pub(super) struct StartInquiry {
     noted: Vec<(NodeId, AtStart)>,
     findings: Option<Findings>,
     has_newer_members: bool,
+    /// A node that began with another backup than this one.
+    other_backup: Option<NodeId>,
 }
 
 impl StartInquiry {
@@ -160,6 +165,7 @@ impl StartInquiry {
             noted: Vec::new(),
             findings: None,
             has_newer_members: false,
+            other_backup: None,
         };
         let is_new = options.planted.has(Fault::WipedNodeReturns) && options.had.is_blank();
         if is_new {
@@ -206,7 +212,24 @@ impl StartInquiry {
 
     /// Handles an admitted message.
     pub(super) fn receive(&mut self, from: NodeId, message: StartMessage, now: &Present<'_>) {
-        let StartMessage { start, to, body } = message;
+        let StartMessage {
+            start,
+            to,
+            backup,
+            body,
+        } = message;
+        if self.is_other_backup(backup) {
+            match self.voice {
+                // The other one stops when it hears of this one's.
+                Voice::Speaks if body == StartBody::Hello => {
+                    let ticket = self.peer(from).ticket;
+                    self.send(from, start, StartBody::Ticket(ticket));
+                }
+                Voice::Speaks => {}
+                Voice::Silent | Voice::Adopting => self.other_backup = Some(from),
+            }
+            return;
+        }
         let is_mine = to == self.options.start;
         let is_blank = now.term == 0 && now.last == LogEnd::default();
         // A request to be noted has to have the ticket.
@@ -264,6 +287,11 @@ impl StartInquiry {
             StartBody::Ticket(_) | StartBody::Noted { .. } | StartBody::Answer { .. } => {}
         }
         self.advance();
+    }
+
+    /// Whether another node began with another backup. Nodes that are added later begin without one.
+    fn is_other_backup(&self, other: Option<NonZeroU128>) -> bool {
+        other.is_some() && self.options.backup.is_some() && other != self.options.backup
     }
 
     /// Another node has these members.
@@ -350,6 +378,7 @@ impl StartInquiry {
         let message = StartMessage {
             start: self.options.start,
             to: to_start,
+            backup: self.options.backup,
             body,
         };
         self.messages.push((to, message));
@@ -448,6 +477,11 @@ impl StartInquiry {
         });
     }
 
+    /// A node that began with another backup than this one, which has not spoken yet.
+    pub(super) fn take_other_backup(&mut self) -> Option<NodeId> {
+        self.other_backup.take()
+    }
+
     /// Takes the messages to be sent.
     pub(super) fn take_messages(&mut self) -> Vec<(NodeId, StartMessage)> {
         std::mem::take(&mut self.messages)
@@ -524,11 +558,21 @@ mod tests {
             node: NodeId::first(node),
             start,
             had: AtStart { term: 3, last: 7 },
+            backup: None,
             election_ticks: TICKS,
             asks_all: false,
             planted: FaultInjection::default(),
         };
         StartInquiry::new(options, &members())
+    }
+
+    /// One that began with this backup.
+    fn with_backup(node: u64, backup: Option<u128>) -> StartInquiry {
+        let mut inquiry = inquiry(node, 10 * node);
+        inquiry.options.backup = backup.and_then(NonZeroU128::new);
+        drop(inquiry.take_messages());
+        inquiry.send_due();
+        inquiry
     }
 
     /// Passes messages from one to another, and returns those that it answers.
@@ -571,6 +615,31 @@ mod tests {
             let answers = pass(one.0, &messages, other.1);
             messages = pass(other.0, &answers, one.1);
         }
+    }
+
+    #[test]
+    fn nodes_of_different_backups_do_not_start_together() {
+        let third = NodeId::first(3);
+        for (one, two, fits) in [
+            (Some(7), Some(7), true),
+            (Some(7), None, true),
+            (None, Some(7), true),
+            (Some(7), Some(8), false),
+        ] {
+            let (mut one, mut two) = (with_backup(1, one), with_backup(2, two));
+            drop(two.take_messages());
+            exchange((1, &mut one), (2, &mut two));
+            assert_eq!(two.take_other_backup().is_none(), fits);
+            assert_eq!(two.take_noted().is_empty(), !fits);
+        }
+        // One that speaks goes on, and tells the one that starts.
+        let (mut old, mut new) = (with_backup(2, Some(7)), with_backup(3, Some(8)));
+        old.voice = Voice::Speaks;
+        drop(old.take_messages());
+        exchange((3, &mut new), (2, &mut old));
+        assert_eq!(old.take_other_backup(), None);
+        assert!(old.starts_to(third).is_none());
+        assert_eq!(new.take_other_backup(), Some(NodeId::first(2)));
     }
 
     #[test]

@@ -9,11 +9,11 @@
 //!
 //! Checks (`checks.rs`) at every step: a term has one leader; logs agree on applied entries; a
 //! command is applied once; every command acknowledged to a client is in the log, with the
-//! acknowledged outcome; the order of the log agrees with the order in time; reads return the state
-//! of a prefix of the log that contains everything acknowledged before them; nodes that have
-//! applied the same entries have the same state; balances are conserved; what a client was told of
-//! the groups of a dead one is final. Checks at the end: every command is answered, every node has
-//! everything, and every replacement votes.
+//! acknowledged outcome, which a model of the tables allows at that place (`model.rs`); the order of the log agrees with the order
+//! in time; reads and scans return the state of a prefix of the log that contains everything that was seen or acknowledged before
+//! them; no answer comes from a table that was dropped before; nodes that have applied the same entries have the same state;
+//! balances are conserved; what a client was told of the groups of a dead one is final. Checks at the end: every command is
+//! answered, every node has everything, and the rows of the model, and every replacement votes.
 
 mod answers;
 mod back_plan;
