@@ -7,6 +7,11 @@
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
+/// The version of entries: of their bodies, of the payloads that they name, and of what applying them does. An incompatible change
+/// of any of these raises it. It stands in each entry, on the disk and between nodes; only the empty one of a new leader has none. A
+/// node stops at an entry of a later version before it takes it into its log.
+pub const ENTRY_VERSION: u8 = 1;
+
 /// A payload's name in the cluster. It is unique: a leader of a term numbers what each of its workers seals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct PayloadName {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::entry::PayloadRef;
+use crate::entry::{ENTRY_VERSION, PayloadRef};
 use crate::network::NodeId;
 use crate::payload::PayloadError;
 use crate::raft::RaftError;
@@ -80,6 +80,26 @@ pub enum NodeFailure {
     /// A thread of the node has panicked; its message is in the log of the process.
     #[error("a thread of the node has panicked: report its message, and start the node again")]
     Panicked,
+    /// Nodes of a new cluster began with different backups.
+    #[error(
+        "this node began with another backup than {node}: create all nodes of a new cluster with the same one; remove the directory of \
+         each node that has the wrong one, and create it again"
+    )]
+    OtherBackup {
+        /// The other node.
+        node: NodeId,
+    },
+    /// Another node has sent an entry of a later version of the program.
+    #[error(
+        "entry {index} has version {version}, and this program knows entries of version {ENTRY_VERSION}: upgrade this node to the version \
+         of the others, and start it again"
+    )]
+    LaterEntry {
+        /// The entry.
+        index: u64,
+        /// Its version.
+        version: u8,
+    },
     /// This program does not know the meaning of an entry.
     #[error("entry {index} has no meaning for this version of the program: update it")]
     UnknownEntry {

@@ -54,6 +54,12 @@ pub enum Fault {
     RecycleByAge,
     /// The offset of an entry is counted from the snapshot instead of the entry behind it.
     OffsetFromSnapshot,
+    /// A group does not compare the incarnation of a record that it has locked: it may be another key's.
+    RecordReused,
+    /// A table that is created takes the number of one of its name that was dropped.
+    NumberReused,
+    /// A node that lacks payloads which others have truncated asks the leader alone for an image.
+    ImagesFromLeaderOnly,
     /// A node that starts asks a voter at once for its state, while others still count what earlier
     /// starts have sent.
     AskInOneRound,
@@ -71,26 +77,10 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// Those of the truncated log.
-    pub const OF_TRUNCATION: &[Self] = &[
-        Self::TruncateBeforeImage,
-        Self::SessionsNotInImage,
-        Self::RecycleByAge,
-        Self::OffsetFromSnapshot,
-    ];
-
-    /// Those of a start after which the disk went back, or was damaged.
-    pub const OF_STARTS: &[Self] = &[
-        Self::AskInOneRound,
-        Self::NoFloorAfterStart,
-        Self::VoteNotSpent,
-        Self::GoOnAfterDamage,
-    ];
-
     /// Those of logs with small limits.
     pub const OF_ROOM: &[Self] = &[Self::PayloadsAheadFillLog, Self::AcceptWithoutRoom];
 
-    /// All others.
+    /// All.
     pub const ALL: &[Self] = &[
         Self::AnswerBeforeQuorum,
         Self::PromiseBeforeDurable,
@@ -112,6 +102,16 @@ impl Fault {
         Self::WipedNodeReturns,
         Self::ReplacementVotesAtOnce,
         Self::IncarnationsMixed,
+        Self::TruncateBeforeImage,
+        Self::SessionsNotInImage,
+        Self::RecycleByAge,
+        Self::OffsetFromSnapshot,
+        Self::RecordReused,
+        Self::NumberReused,
+        Self::ImagesFromLeaderOnly,
+        Self::AskInOneRound,
+        Self::NoFloorAfterStart,
+        Self::VoteNotSpent,
     ];
 }
 

@@ -57,7 +57,7 @@ pub mod transport;
 mod uncommitted_groups;
 
 pub use control::SessionLimits;
-pub use entry::{EntryBody, LogEntry, PayloadName, PayloadRef};
+pub use entry::{ENTRY_VERSION, EntryBody, LogEntry, PayloadName, PayloadRef};
 pub use failure::NodeFailure;
 pub use fault_injection::{Fault, FaultInjection};
 pub use groups::producer::RequestLimits;

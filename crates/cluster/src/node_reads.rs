@@ -6,7 +6,7 @@
 //! | at least | the entry in the request: the last one that the client has seen |
 //!
 //! The applier answers a read between two entries, as soon as its entry is applied. A read that waits
-//! for too long is given up: the client asks another node.
+//! for too long is given up, also if it waits for tables that are not in memory yet: the client asks another node.
 //!
 //! Raft drops a request for the commit index without an answer: if no leader is known, if it has not
 //! committed an entry of its own term, or if a message is lost. So the request is repeated until it
@@ -49,6 +49,8 @@ pub(crate) struct NodeReads {
     wait_ticks: u64,
     /// The entry that every read must see (N3).
     floor: u64,
+    /// The applier waits for the node's tables, and answers nothing.
+    is_loading: bool,
 }
 
 /// The work after a tick.
@@ -74,7 +76,13 @@ impl NodeReads {
             now: 0,
             wait_ticks: wait_ticks.max(2),
             floor,
+            is_loading: false,
         }
+    }
+
+    /// The applier waits for the node's tables from now on, or does not any more.
+    pub(crate) fn set_loading(&mut self, is_loading: bool) {
+        self.is_loading = is_loading;
     }
 
     /// Adds a read if its connection may have it, within limits on all; else returns false. The
@@ -190,16 +198,23 @@ impl NodeReads {
             };
             answers.push((read.connection, answer));
         }
-        let behind = self.waiting.range((applied + 1, 0)..);
-        let late = behind.filter(|(_, read)| read.until <= now);
+        // The others are about to be answered.
+        let first = if self.is_loading { 0 } else { applied + 1 };
+        let unanswered = self.waiting.range((first, 0)..);
+        let late = unanswered.filter(|(_, read)| read.until <= now);
         let late: Vec<_> = late.map(|(key, _)| *key).collect();
         for key in late {
             if let Some(read) = self.waiting.remove(&key) {
                 self.leave(&read);
-                let answer = Response::Behind {
-                    request: read.request,
-                    applied,
-                    wanted: key.0,
+                let (request, wanted) = (read.request, key.0);
+                let answer = if wanted <= applied {
+                    Response::Busy { request }
+                } else {
+                    Response::Behind {
+                        request,
+                        applied,
+                        wanted,
+                    }
                 };
                 answers.push((read.connection, answer));
             }
@@ -309,6 +324,31 @@ mod tests {
         assert_eq!(reads.tick(4).confirm, confirm);
         assert_eq!(reads.confirmed(confirm.expect("it is under way"), 4), None);
         assert_eq!(reads.tick(4), AfterTick::default());
+    }
+
+    #[test]
+    fn reads_are_given_up_while_tables_are_loaded() {
+        let mut reads = NodeReads::new(3, 0);
+        let answers_of = |reads: &mut NodeReads| {
+            let answers = (0..3).flat_map(|_| reads.tick(4).answers);
+            let answers = answers.map(|(_, answer)| answer);
+            answers.collect::<Vec<_>>()
+        };
+        // Without that, the applier is about to answer it.
+        assert_eq!(reads.at_least(read(1, 1), 4, 4, MAX), Ok(true));
+        assert_eq!(answers_of(&mut reads), []);
+        reads.set_loading(true);
+        assert_eq!(reads.at_least(read(1, 2), 9, 4, MAX), Ok(false));
+        let behind = Response::Behind {
+            request: 2,
+            applied: 4,
+            wanted: 9,
+        };
+        assert_eq!(
+            answers_of(&mut reads),
+            [Response::Busy { request: 1 }, behind]
+        );
+        assert_eq!(reads.total, WaitingReads::default());
     }
 
     #[test]

@@ -34,7 +34,7 @@ pub(crate) struct Office {
     in_flight: InFlight,
     /// Of the groups of each connection that has some.
     by_connection: BTreeMap<ConnectionId, InFlight>,
-    pub(crate) control: BTreeMap<Control, Vec<ConnectionId>>,
+    control: BTreeMap<Control, WaitingForEntry>,
     /// Connections in `control`, each as often as it waits.
     pub(crate) control_waiting: usize,
     /// Requested changes of the members.
@@ -42,6 +42,17 @@ pub(crate) struct Office {
     pub(crate) reads: ReadQueue,
     /// Clients that have resumed a session while groups of earlier holders are in flight.
     resuming: BTreeMap<SessionId, Vec<(ConnectionId, Resumed)>>,
+}
+
+/// Connections that wait for an entry without a payload. An entry answers only requests that came before it was proposed:
+/// to a leader that was replaced without noticing it, an entry may be under way that is committed long since, and undone by
+/// a later one.
+#[derive(Debug, Default)]
+struct WaitingForEntry {
+    /// Those that the entry under way answers.
+    proposed: Vec<ConnectionId>,
+    /// Those that came later: there is another entry for them.
+    later: Vec<ConnectionId>,
 }
 
 /// Commands of groups under way.
@@ -138,11 +149,35 @@ impl Office {
         false
     }
 
-    /// Takes the connections that wait for a control entry.
-    pub(crate) fn take_waiting(&mut self, control: &Control) -> Vec<ConnectionId> {
-        let waiting = self.control.remove(control).unwrap_or_default();
-        self.control_waiting -= waiting.len();
-        waiting
+    /// Has a connection wait for a control entry. Returns whether the entry is to be proposed.
+    #[must_use]
+    pub(crate) fn wait_for(&mut self, control: Control, connection: ConnectionId) -> bool {
+        self.control_waiting += 1;
+        let waiting = self.control.entry(control).or_default();
+        let is_first = waiting.proposed.is_empty();
+        let queue = if is_first {
+            &mut waiting.proposed
+        } else {
+            &mut waiting.later
+        };
+        queue.push(connection);
+        is_first
+    }
+
+    /// Takes the connections that a control entry answers. Also returns whether it is to be proposed again, for others.
+    #[must_use]
+    pub(crate) fn take_waiting(&mut self, control: &Control) -> (Vec<ConnectionId>, bool) {
+        let Some(waiting) = self.control.get_mut(control) else {
+            return (Vec::new(), false);
+        };
+        let later = std::mem::take(&mut waiting.later);
+        let answered = std::mem::replace(&mut waiting.proposed, later);
+        self.control_waiting -= answered.len();
+        let is_again = !waiting.proposed.is_empty();
+        if !is_again {
+            self.control.remove(control);
+        }
+        (answered, is_again)
     }
 
     /// Ends the office. Returns the responses for the clients.
@@ -163,7 +198,8 @@ impl Office {
             request,
             leader: None,
         };
-        let control = std::mem::take(&mut self.control).into_values().flatten();
+        let control = std::mem::take(&mut self.control).into_values();
+        let control = control.flat_map(|it| it.proposed.into_iter().chain(it.later));
         let member_changes = std::mem::take(&mut self.member_changes).into_values();
         let resuming = std::mem::take(&mut self.resuming).into_values().flatten();
         let resuming = resuming.map(|(connection, _)| connection);
@@ -179,5 +215,33 @@ fn in_flight(group: &GroupInFlight) -> InFlight {
     InFlight {
         commands: group.commands.len(),
         bytes: group.bytes,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A leader may have been replaced without noticing it: then the entry is committed already, and the table may have been
+    /// created and dropped again.
+    #[test]
+    fn an_entry_answers_only_requests_before_it() {
+        let mut office = Office::default();
+        let drop = || Control::DropTable { table: 7 };
+        let wait =
+            |office: &mut Office, connection| office.wait_for(drop(), ConnectionId(connection));
+        assert!(wait(&mut office, 1));
+        assert!(!wait(&mut office, 2) && !wait(&mut office, 3));
+        let first = office.take_waiting(&drop());
+        assert_eq!(first, (vec![ConnectionId(1)], true));
+        assert!(!wait(&mut office, 4));
+        let second = office.take_waiting(&drop());
+        assert_eq!(second, (vec![ConnectionId(2), ConnectionId(3)], true));
+        let third = office.take_waiting(&drop());
+        assert_eq!(third, (vec![ConnectionId(4)], false));
+        assert_eq!(office.take_waiting(&drop()), (Vec::new(), false));
+        assert_eq!(office.control_waiting, 0);
+        assert!(wait(&mut office, 5) && !wait(&mut office, 6));
+        assert_eq!(office.leave().len(), 2);
     }
 }

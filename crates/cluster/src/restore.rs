@@ -3,6 +3,7 @@
 //! A backup is a replica's directory, with the image of one entry. The nodes of the new cluster begin behind one entry more, which
 //! they all have: it makes them the members, and ends the sessions, since clients of the old cluster are not those of the new.
 
+use std::num::NonZeroU128;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -119,7 +120,8 @@ pub fn restore_directory(
         copy.finish()?;
         become_first_image(disk, tables, &voters)
     };
-    NodeStore::create_with_tables(disk, &config.directory, &identity, &voters, fill)?;
+    let backup = NonZeroU128::new(image.id());
+    NodeStore::create_with_tables(disk, &config.directory, &identity, &voters, backup, fill)?;
     Ok(Restored {
         through: image.stamp().0,
         bytes,

@@ -345,6 +345,13 @@ impl Shared {
         self.truncated.load(Ordering::Acquire)
     }
 
+    /// Whether this node lacks nothing that it knows to be committed under a leader.
+    pub(crate) fn has_everything(&self) -> bool {
+        let view = self.view.lock();
+        let is_whole = view.missing == 0 && !self.tables_lost;
+        is_whole && view.leader.is_some() && self.applied() == view.committed
+    }
+
     /// Whether this node is in office.
     pub(crate) fn leads(&self) -> bool {
         self.office.lock().term.is_some()

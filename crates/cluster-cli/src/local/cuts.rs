@@ -26,6 +26,16 @@ impl LocalCluster {
         Ok(links.collect())
     }
 
+    /// Tells nodes that have started of the cut links, if there are any: they have none. (One that installs an image starts again,
+    /// and may not answer now.)
+    pub(super) fn repeat_cuts(&self) -> Result<(), Failure> {
+        let cuts = self.cuts()?;
+        if cuts.is_empty() {
+            return Ok(());
+        }
+        self.set_cuts(&cuts)
+    }
+
     /// Records the cut links, and tells the running nodes.
     pub(super) fn set_cuts(&self, cuts: &Links) -> Result<(), Failure> {
         let lines = cuts.iter().map(|(one, other)| format!("{one}-{other}\n"));

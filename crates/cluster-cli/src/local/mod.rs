@@ -435,7 +435,7 @@ fn restart(cluster: &LocalCluster, name: &str) -> Result<(), Failure> {
     let node = node_of(cluster, name)?;
     end(node)?;
     let pid = start_node(cluster, node)?;
-    cluster.set_cuts(&cluster.cuts()?)?;
+    cluster.repeat_cuts()?;
     print(&format!("node {} runs as process {pid}\n", node.id))
 }
 

@@ -30,7 +30,7 @@ pub(super) fn local(cluster: &LocalCluster, number: u64) -> Result<(), Failure> 
             let directory = members.next_directory()?;
             renew(node, &directory)?;
             start_node(cluster, node)?;
-            cluster.set_cuts(&cluster.cuts()?)?;
+            cluster.repeat_cuts()?;
             directory.incarnation
         }
         // It may run because an earlier replacement was interrupted.

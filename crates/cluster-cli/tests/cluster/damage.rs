@@ -56,7 +56,7 @@ fn damage(node: &Path, keys: impl Iterator<Item = u64> + Clone) -> usize {
 }
 
 /// Waits until all nodes have the same state at the same entry.
-fn wait_for_equal_states(cluster: &Cluster) {
+pub(crate) fn wait_for_equal_states(cluster: &Cluster) {
     let begin = Instant::now();
     loop {
         let states = (1..=3).map(|node| {

@@ -14,14 +14,15 @@ const LOG_MIB: u64 = 128;
 const KEYS: u64 = 200;
 const VALUE_BYTES: usize = 20_000;
 
-struct Rows {
+/// Rows that are written again and again.
+pub(crate) struct Rows {
     table: u32,
     session: Session,
     round: u64,
 }
 
 impl Rows {
-    fn of(client: &mut Client) -> Self {
+    pub(crate) fn of(client: &mut Client) -> Self {
         Self {
             table: client.create_table("rows", true).unwrap(),
             session: client.open_session().unwrap(),
@@ -30,7 +31,7 @@ impl Rows {
     }
 
     /// Writes all rows again: 4 MB.
-    fn write(&mut self, rounds: u64) {
+    pub(crate) fn write(&mut self, rounds: u64) {
         for _ in 0..rounds {
             self.round += 1;
             for keys in (0..KEYS).collect::<Vec<_>>().chunks(20) {
@@ -52,6 +53,14 @@ impl Rows {
                 assert_eq!(outcomes, vec![Outcome::Done; keys.len()]);
             }
         }
+    }
+
+    /// All rows are there as they were written last.
+    pub(crate) fn check(&self, cluster: &Cluster) {
+        let keys = (0..KEYS).map(|key| (self.table, key.to_be_bytes().to_vec()));
+        let read = cluster.client().read(keys.collect()).unwrap();
+        let expected = (0..KEYS).map(|key| Some(value(key, self.round)));
+        assert!(read.values.into_iter().eq(expected));
     }
 }
 
@@ -123,10 +132,7 @@ fn nodes_that_were_away_for_long_or_lost_get_images() {
     // The replacement and the one that was away are all that is left.
     cluster.works(&["kill", &leader.to_string()]);
     rows.write(1);
-    let keys = (0..KEYS).map(|key| (rows.table, key.to_be_bytes().to_vec()));
-    let read = cluster.client().read(keys.collect()).unwrap();
-    let expected = (0..KEYS).map(|key| Some(value(key, rows.round)));
-    assert!(read.values.into_iter().eq(expected));
+    rows.check(&cluster);
     cluster.works(&["restart", &leader.to_string()]);
     wait_for("all have everything", || are_equal(&cluster));
 }

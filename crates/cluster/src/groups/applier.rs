@@ -26,6 +26,7 @@ use crate::image::rows::{ImageHead, put_rows};
 use crate::membership::{Membership, MembershipChange};
 use crate::metrics::Count;
 use crate::network::ConnectionId;
+use crate::office::Office;
 use crate::payload::Payload;
 use crate::raft::RaftEvent;
 use crate::read_queue::{ReadRequest, Wanted};
@@ -185,10 +186,12 @@ impl Applier {
     /// Waits until the tables are in memory. Raft votes and acknowledges meanwhile.
     fn load(&mut self) -> Result<(), NodeFailure> {
         if !self.is_loaded {
+            self.shared.node_reads.lock().set_loading(true);
             (self.shared.replica.wait_until_loaded()).map_err(|error| match error {
                 source @ Error::TableNotLoaded { .. } => NodeFailure::TablesDamaged { source },
                 error => NodeFailure::database("loading its tables", error),
             })?;
+            self.shared.node_reads.lock().set_loading(false);
             self.is_loaded = true;
         }
         Ok(())
@@ -451,11 +454,21 @@ impl Applier {
                 }
             }
         };
-        let waiting = self.shared.office.lock().take_waiting(&control);
-        for connection in waiting {
+        let mut office = self.shared.office.lock();
+        for connection in self.take_waiting(&mut office, &control) {
             self.shared.network.reply(connection, answer.clone());
         }
         Ok(())
+    }
+
+    /// Takes the connections that a control entry answers, and proposes it again for others.
+    fn take_waiting(&self, office: &mut Office, control: &Control) -> Vec<ConnectionId> {
+        let (waiting, is_again) = office.take_waiting(control);
+        if is_again {
+            let body = EntryBody::Control(control.encode());
+            self.shared.raft.put(RaftEvent::Propose(body));
+        }
+        waiting
     }
 
     /// Clients have resumed a session. No group with an earlier fence is accepted from now on: those
@@ -467,7 +480,7 @@ impl Applier {
         resumed: Result<Resumed, ResumeRefusal>,
     ) -> Result<(), NodeFailure> {
         let mut office = self.shared.office.lock();
-        let waiting = office.take_waiting(control);
+        let waiting = self.take_waiting(&mut office, control);
         if let Ok(resumed) = resumed
             && !office.resume(session, &waiting, resumed)
         {

@@ -574,11 +574,8 @@ impl Producer {
         if office.control_waiting >= self.limits.control {
             return Some(Response::Busy { request: 0 });
         }
-        office.control_waiting += 1;
         let body = EntryBody::Control(control.encode());
-        let waiting = office.control.entry(control).or_default();
-        waiting.push(from);
-        if waiting.len() == 1 {
+        if office.wait_for(control, from) {
             self.shared.raft.put(RaftEvent::Propose(body));
         }
         None

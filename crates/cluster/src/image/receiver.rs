@@ -23,6 +23,8 @@ const SILENT_TICKS: u32 = 10;
 const REQUESTS_MAX: u32 = 10;
 /// Ticks after a failure before the next copy begins.
 const PAUSE_TICKS: u32 = 50;
+/// Ticks without an offer after which the files of an unfinished copy are removed.
+const LEFT_TICKS: u32 = 100;
 
 /// Copies images.
 pub(crate) struct ImageReceiver {
@@ -30,6 +32,8 @@ pub(crate) struct ImageReceiver {
     copying: Option<Copying>,
     /// Ticks before another copy begins.
     pause: u32,
+    /// A copy may have left files, with which the next one begins: the ticks since then without the offer of an image.
+    left: Option<u32>,
 }
 
 struct Copying {
@@ -46,16 +50,20 @@ struct Copying {
 
 impl ImageReceiver {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        // If the disk fails here, it is tried again.
+        let has_left = shared.store.has_unfinished_copy().unwrap_or(true);
+        let left = has_left.then_some(0);
         Self {
             shared,
             copying: None,
             pause: 0,
+            left,
         }
     }
 
     /// Whether it wants [`CopyEvent::Tick`].
     pub(crate) fn is_waiting(&self) -> bool {
-        self.copying.is_some() || self.pause > 0
+        self.copying.is_some() || self.pause > 0 || self.left.is_some()
     }
 
     /// Handles an event.
@@ -78,7 +86,7 @@ impl ImageReceiver {
                     } => return self.take(id, (file, offset), file_bytes, &bytes),
                     ImageContent::Gone => {
                         if self.copying.as_ref().is_some_and(|it| it.copy.id() == id) {
-                            self.copying = None;
+                            self.leave();
                         }
                     }
                     // The fetch thread answers them.
@@ -108,6 +116,7 @@ impl ImageReceiver {
         };
         slog::info!(self.shared.logger, "copies an image of another node, which has what this one lacks";
             "node" => %from, "through" => index, "bytes" => bytes);
+        self.left = None;
         self.copying = Some(Copying {
             from,
             index,
@@ -146,7 +155,7 @@ impl ImageReceiver {
     fn tick(&mut self) {
         self.pause = self.pause.saturating_sub(1);
         let Some(copying) = &mut self.copying else {
-            return;
+            return self.remove_what_is_left();
         };
         copying.silent_ticks += 1;
         if copying.silent_ticks < SILENT_TICKS {
@@ -154,7 +163,7 @@ impl ImageReceiver {
         }
         if copying.requests >= REQUESTS_MAX {
             slog::warn!(self.shared.logger, "a node does not send its image any more"; "node" => %copying.from);
-            self.copying = None;
+            self.leave();
         } else {
             self.ask();
         }
@@ -220,7 +229,33 @@ impl ImageReceiver {
     fn give_up(&mut self, error: &ImageCopyError) {
         slog::warn!(self.shared.logger, "cannot copy an image of another node; tries again";
             "error" => %namiki_platform::ErrorSentence(error));
-        self.copying = None;
+        self.leave();
         self.pause = PAUSE_TICKS;
+    }
+
+    /// Ends the copy. Another one begins with its files.
+    fn leave(&mut self) {
+        self.copying = None;
+        self.left = Some(0);
+    }
+
+    /// Removes the files of a copy that is not needed any more, as the log came nevertheless: a node that lacks entries would
+    /// be offered an image.
+    fn remove_what_is_left(&mut self) {
+        let Some(ticks) = &mut self.left else {
+            return;
+        };
+        *ticks += 1;
+        if *ticks < LEFT_TICKS || !self.shared.has_everything() {
+            return;
+        }
+        match self.shared.store.remove_unfinished_copy() {
+            Ok(()) => self.left = None,
+            Err(error) => {
+                slog::warn!(self.shared.logger, "cannot remove an unfinished copy of an image; tries again";
+                    "error" => %namiki_platform::ErrorSentence(&error));
+                self.left = Some(0);
+            }
+        }
     }
 }

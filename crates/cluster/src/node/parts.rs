@@ -87,6 +87,7 @@ impl Parts {
             entries: recovered.entries,
             missing: recovered.missing,
             tables_lost: recovered.tables_lost,
+            backup: recovered.backup,
         };
         let (members, commands, sessions) = match image {
             Some(image) => (image.head.members, image.head.commands, image.sessions),
@@ -261,6 +262,10 @@ pub(crate) fn run_raft(
                 shared.metrics.increment(Count::NodesWentBack);
                 slog::warn!(shared.logger, "node {} went back: it has acknowledged entries that its disk has no more; it gets them again. If \
                     its directory was not put back on purpose, check its disk", node; "acknowledged" => matched, "has" => last);
+            }
+            RaftEffect::OtherBackup(node) => shared.fail(NodeFailure::OtherBackup { node }),
+            RaftEffect::LaterEntry { index, version } => {
+                shared.fail(NodeFailure::LaterEntry { index, version });
             }
             RaftEffect::Contradicted {
                 term,

@@ -3,13 +3,18 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use parking_lot::Mutex;
+use raft::eraftpb::{Entry, Message, MessageType};
 
 use super::driver::{RaftDriver, RestoredRaft};
+use super::entry_codec::to_raft;
 use super::events_and_effects::{RaftEffect, RaftEvent};
+use super::lost_data::HELD_PATIENCE;
+use super::message_codec::{Starts, encode};
 use super::payloads_here::DurablePayloads;
 use super::test_options::{ELECTION_TICKS, options};
-use crate::entry::{EntryBody, LogEntry, PayloadName, PayloadRef};
+use crate::entry::{ENTRY_VERSION, EntryBody, LogEntry, PayloadName, PayloadRef};
 use crate::fault_injection::FaultInjection;
 use crate::network::{NodeId, PeerMessage};
 
@@ -127,6 +132,55 @@ fn an_image_is_asked_for_when_no_node_sends_payloads() {
     let effects = restore(&mut driver, &disk, 3);
     assert_eq!(committed(&effects), (1..=10).collect::<Vec<_>>());
     assert_eq!(asks(&mut driver, 4 * ELECTION_TICKS), []);
+}
+
+/// Has a node receive an append of one entry behind its own.
+fn append(driver: &mut RaftDriver, leader: NodeId, node: NodeId, entry: Entry) {
+    let mut append = Message::default();
+    append.set_msg_type(MessageType::MsgAppend);
+    (append.from, append.to, append.term) = (leader.to_raft(), node.to_raft(), 1);
+    (append.index, append.log_term) = (10, 1);
+    append.entries = vec![entry].into();
+    let starts = Starts {
+        of: u64::MAX,
+        to: driver.inquiry.own_start(),
+    };
+    driver.handle([RaftEvent::Message(leader, encode(starts, &append))]);
+}
+
+/// It neither takes nor acknowledges it.
+#[test]
+fn a_node_stops_at_an_entry_of_a_later_version() {
+    let (leader, node) = (NodeId::first(1), NodeId::first(2));
+    let control = EntryBody::Control(Bytes::from_static(b"of a later version"));
+    for (version, stops) in [(ENTRY_VERSION, false), (ENTRY_VERSION + 1, true)] {
+        let (mut driver, _) = driver(2, &[], false);
+        let mut entry = to_raft(11, 1, &control);
+        entry.data = [&[version], &entry.data[1..]].concat().into();
+        driver.take_effects();
+        append(&mut driver, leader, node, entry);
+        let effects = driver.take_effects();
+        let is_stop = |effect: &RaftEffect| matches!(effect, RaftEffect::LaterEntry { index: 11, version: it } if *it == version);
+        let takes = |effect: &RaftEffect| matches!(effect, RaftEffect::AppendRaft { .. });
+        assert_eq!(effects.iter().any(is_stop), stops);
+        assert_eq!(effects.iter().any(takes), !stops);
+    }
+}
+
+/// Two nodes may have lost a payload that the third had not got yet, and have it in their images.
+#[test]
+fn an_entry_without_its_payload_asks_for_an_image() {
+    let (leader, node) = (NodeId::first(1), NodeId::first(2));
+    let (mut driver, disk) = driver(2, &[], false);
+    let entry = to_raft(11, 1, &EntryBody::Group(payload(11)));
+    append(&mut driver, leader, node, entry);
+    driver.take_effects();
+    let asked = asks(&mut driver, (HELD_PATIENCE + 2) * ELECTION_TICKS);
+    let expected = (HELD_PATIENCE * ELECTION_TICKS, leader, 11);
+    assert_eq!((asked.len(), asked[0]), (3, expected), "{asked:?}");
+    // The payload comes after all.
+    restore(&mut driver, &disk, 11);
+    assert_eq!(asks(&mut driver, 2 * HELD_PATIENCE * ELECTION_TICKS), []);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
+use std::num::NonZeroU128;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -17,7 +18,7 @@ use super::events_and_effects::{RaftEffect, RaftEvent, RaftView};
 use super::held_appends::HeldAppends;
 use super::lost_data::{FETCH_TICKS, LostData};
 use super::members::Members;
-use super::message_codec::decode;
+use super::message_codec::{MessageError, decode};
 use super::payloads_here::{DurablePayloads, Here};
 use super::persistence::Persistence;
 use super::start_inquiry::{InquiryOptions, StartInquiry};
@@ -82,6 +83,8 @@ pub(crate) struct RestoredRaft {
     /// The tables are lost: until another node's image is installed, nothing is handed out, and the
     /// node votes and acknowledges, but does not lead.
     pub(crate) tables_lost: bool,
+    /// The backup that the node began with.
+    pub(crate) backup: Option<NonZeroU128>,
 }
 
 /// Raft refuses to start.
@@ -221,6 +224,7 @@ impl RaftDriver {
             last: recorded_persisted,
         };
         let inquiry = InquiryOptions {
+            backup: restored.backup,
             node: options.node,
             start: options.start,
             had,
@@ -343,17 +347,26 @@ impl RaftDriver {
                 self.members.heard(NodeId::from_raft(message.from));
                 self.receive(message);
             }
+            Err(MessageError::LaterEntry { index, version }) if self.members.admits(from) => {
+                self.effects.push(RaftEffect::LaterEntry { index, version });
+            }
             // Another node's mistake, or worse: it is kept from raft-rs.
             Err(_) => self.refused += 1,
+        }
+    }
+
+    /// Hands held appends to Raft that need not wait any more.
+    fn release_held(&mut self) {
+        let committed = self.raft.raft.raft_log.committed;
+        for append in self.held.release(committed, &self.here) {
+            self.step(append);
         }
     }
 
     fn payload_received(&mut self, payload: PayloadRef) {
         self.here.in_flight.insert(payload.name, payload);
         if self.held.awaits(payload.name) {
-            for append in self.held.release(&self.here) {
-                self.step(append);
-            }
+            self.release_held();
         }
         if self.fetching.remove(&payload.name) && self.fetching.is_empty() {
             // Fetches the next ones, without waiting for a tick.
@@ -419,6 +432,7 @@ impl RaftDriver {
             self.propose(body);
         }
         self.held.tick();
+        self.release_held();
         self.members.tick();
         self.inquiry.tick(self.is_leaderless());
         if self.is_whole() && !self.inquiry.is_silent() {
@@ -461,7 +475,8 @@ impl RaftDriver {
                 if self.planted.has(Fault::EntryBeforePayload) {
                     return self.step(message);
                 }
-                if let Some(ready) = self.held.take(message, &self.here) {
+                let committed = self.raft.raft.raft_log.committed;
+                if let Some(ready) = self.held.take(message, committed, &self.here) {
                     self.step(ready);
                 }
             }

@@ -3,32 +3,48 @@
 use bytes::Bytes;
 use raft::eraftpb::{Entry, EntryType};
 
-use crate::entry::{EntryBody, LogEntry};
+use crate::entry::{ENTRY_VERSION, EntryBody, LogEntry};
 use crate::membership::MembershipChange;
 
-/// The bytes of a body; empty for [`EntryBody::Empty`], as raft-rs has it.
-pub(super) fn encode_body(body: &EntryBody) -> Bytes {
-    match body {
-        EntryBody::Empty => Bytes::new(),
-        EntryBody::Membership(bytes) => bytes.clone(),
-        body => postcard::to_stdvec(body)
-            .expect("a body has no type that cannot be encoded")
-            .into(),
-    }
+/// Why bytes are not the body of an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum BodyError {
+    /// The entry is of a later version of the program.
+    Later { version: u8 },
+    /// The bytes have no meaning.
+    Invalid,
 }
 
-/// Decodes a body. `None` if the bytes are not a valid one.
-pub(super) fn decode_body(is_membership: bool, data: &[u8]) -> Option<EntryBody> {
+/// The bytes of a body: its version, and then the body. None for [`EntryBody::Empty`], which raft-rs makes.
+pub(super) fn encode_body(body: &EntryBody) -> Bytes {
+    let bytes = match body {
+        EntryBody::Empty => return Bytes::new(),
+        EntryBody::Membership(bytes) => [&[ENTRY_VERSION], &bytes[..]].concat(),
+        body => postcard::to_extend(body, vec![ENTRY_VERSION])
+            .expect("a body has no type that cannot be encoded"),
+    };
+    bytes.into()
+}
+
+/// Decodes a body.
+pub(super) fn decode_body(is_membership: bool, data: &[u8]) -> Result<EntryBody, BodyError> {
+    let (version, body) = match data {
+        [] if is_membership => return Err(BodyError::Invalid),
+        [] => return Ok(EntryBody::Empty),
+        [version, body @ ..] => (*version, body),
+    };
+    match version {
+        ENTRY_VERSION => {}
+        0 => return Err(BodyError::Invalid),
+        version => return Err(BodyError::Later { version }),
+    }
     if is_membership {
-        MembershipChange::decode(data)?;
-        return Some(EntryBody::Membership(Bytes::copy_from_slice(data)));
+        MembershipChange::decode(body).ok_or(BodyError::Invalid)?;
+        return Ok(EntryBody::Membership(Bytes::copy_from_slice(body)));
     }
-    if data.is_empty() {
-        return Some(EntryBody::Empty);
-    }
-    match postcard::from_bytes(data) {
-        Ok(body @ (EntryBody::Group(_) | EntryBody::Control(_))) => Some(body),
-        _ => None,
+    match postcard::from_bytes(body) {
+        Ok(body @ (EntryBody::Group(_) | EntryBody::Control(_))) => Ok(body),
+        _ => Err(BodyError::Invalid),
     }
 }
 
@@ -66,6 +82,58 @@ pub(super) fn from_raft(entry: &Entry) -> Option<LogEntry> {
     Some(LogEntry {
         index: entry.index,
         term: entry.term,
-        body: decode_body(is_membership, body)?,
+        body: decode_body(is_membership, body).ok()?,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::entry::{PayloadName, PayloadRef};
+
+    /// What nodes of this version say to each other for ever.
+    #[test]
+    fn bodies_have_these_bytes() {
+        let name = PayloadName {
+            term: 7,
+            worker: 3,
+            number: 300,
+        };
+        let payload = PayloadRef {
+            name,
+            length: 5,
+            digest: 6,
+        };
+        for (body, bytes) in [
+            (EntryBody::Empty, &[][..]),
+            (EntryBody::Group(payload), &[1, 1, 7, 3, 0xac, 2, 5, 6]),
+            (
+                EntryBody::Control(Bytes::from_static(b"abc")),
+                &[1, 3, 3, b'a', b'b', b'c'],
+            ),
+        ] {
+            assert_eq!(encode_body(&body), bytes);
+            assert_eq!(decode_body(false, bytes), Ok(body));
+        }
+        let node = crate::network::NodeId::first(3);
+        let promote = MembershipChange::Promote { node }.encode();
+        let body = EntryBody::Membership(promote.clone());
+        assert_eq!(encode_body(&body), [&[1], &promote[..]].concat());
+        assert_eq!(decode_body(true, &encode_body(&body)), Ok(body));
+    }
+
+    #[test]
+    fn a_body_of_a_later_version_is_told_from_nonsense() {
+        let body = EntryBody::Control(Bytes::from_static(b"abc"));
+        let mut bytes = encode_body(&body).to_vec();
+        bytes[0] = 2;
+        for is_membership in [false, true] {
+            let found = decode_body(is_membership, &bytes);
+            assert_eq!(found, Err(BodyError::Later { version: 2 }));
+        }
+        bytes[0] = 0;
+        assert_eq!(decode_body(false, &bytes), Err(BodyError::Invalid));
+        assert_eq!(decode_body(false, &[1, 9]), Err(BodyError::Invalid));
+        assert_eq!(decode_body(true, &[]), Err(BodyError::Invalid));
+    }
 }

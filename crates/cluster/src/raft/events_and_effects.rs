@@ -124,6 +124,15 @@ pub(crate) enum RaftEffect {
         /// Its last entry now.
         last: u64,
     },
+    /// This node has not spoken yet, and began with another backup than that one. It must stop.
+    OtherBackup(NodeId),
+    /// A node has sent an entry of a later version of the program. This one must stop.
+    LaterEntry {
+        /// The entry.
+        index: u64,
+        /// Its version.
+        version: u8,
+    },
     /// The leader has another entry in the place of a committed one of this node, which must stop.
     Contradicted {
         /// The leader's term.

@@ -5,6 +5,9 @@
 //! the entry before it. It is handed over as its payloads arrive. So a log never contains an entry
 //! that this node could not make durable by itself.
 //!
+//! An append that begins below the commit index has nothing for Raft, which only answers it. It is not held: its payloads may be
+//! truncated on all nodes.
+//!
 //! Held appends are bounded. An append without room is dropped: its leader sends it again after the
 //! next heartbeat.
 
@@ -44,8 +47,17 @@ pub(super) trait Payloads {
 }
 
 impl HeldAppends {
-    /// Takes an append. Returns the part that may be handed to Raft now.
-    pub(super) fn take(&mut self, append: Message, payloads: &impl Payloads) -> Option<Message> {
+    /// Takes an append of a node that knows the log through `committed` to be committed. Returns the part that may be handed to
+    /// Raft now.
+    pub(super) fn take(
+        &mut self,
+        append: Message,
+        committed: u64,
+        payloads: &impl Payloads,
+    ) -> Option<Message> {
+        if append.index < committed {
+            return Some(append);
+        }
         // An append that follows held ones is held, too: Raft would refuse it, and its leader would
         // probe.
         let follows = |held: &Held| {
@@ -93,13 +105,16 @@ impl HeldAppends {
         self.awaited == Some(name)
     }
 
-    /// Takes the appends that may be handed to Raft now that payloads have arrived, in the order of
-    /// their arrival.
-    pub(super) fn release(&mut self, payloads: &impl Payloads) -> Vec<Message> {
+    /// Takes the appends that may be handed to Raft now that payloads have arrived, or that entries through `committed` are known
+    /// to be committed, in the order of their arrival.
+    pub(super) fn release(&mut self, committed: u64, payloads: &impl Payloads) -> Vec<Message> {
         let mut ready = Vec::new();
         while let Some(Held { append, ticks }) = self.appends.pop_front() {
             self.entries -= append.entries.len() + 1;
             self.bytes -= bytes_of(&append);
+            if append.index < committed {
+                continue;
+            }
             let (first, rest) = split(append, payloads);
             ready.extend(first);
             if let Some(append) = rest {
@@ -152,6 +167,12 @@ impl HeldAppends {
             }
         }
         missing
+    }
+
+    /// The index of the first entry that waits for its payload.
+    pub(super) fn awaited_entry(&self) -> Option<u64> {
+        let first = &self.appends.front()?.append;
+        Some(first.entries.first()?.index)
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -240,14 +261,14 @@ mod tests {
         here.0.insert(name(1));
         here.0.insert(name(3));
         let ready = held
-            .take(append(1..=4), &here)
+            .take(append(1..=4), 0, &here)
             .expect("entry 1 has its payload");
         assert_eq!((ready.index, ready.entries.len()), (0, 1));
         assert!(held.awaits(name(2)));
         assert_eq!(held.missing(9, 0, &here).len(), 2);
 
         here.0.insert(name(2));
-        let ready = held.release(&here);
+        let ready = held.release(0, &here);
         assert_eq!(ready.len(), 1);
         assert_eq!(
             (ready[0].index, ready[0].log_term, ready[0].entries.len()),
@@ -256,15 +277,29 @@ mod tests {
         assert!(held.awaits(name(4)));
 
         here.0.insert(name(4));
-        assert_eq!(held.release(&here).len(), 1);
+        assert_eq!(held.release(0, &here).len(), 1);
         assert!(held.is_empty());
+    }
+
+    /// The payloads of committed entries may be truncated, here and elsewhere.
+    #[test]
+    fn an_append_below_the_commit_index_is_not_held() {
+        let (mut held, here) = (HeldAppends::default(), Here::default());
+        let late = held.take(append(1..=4), 1, &here);
+        assert!(late.is_some_and(|it| it.entries.len() == 4));
+        assert_eq!(held.take(append(3..=4), 2, &here), None);
+        assert_eq!(held.take(append(5..=5), 2, &here), None);
+        // The entries have come with an image, or in another append.
+        assert_eq!(held.release(4, &here), []);
+        assert!(held.awaits(name(5)));
+        assert_eq!(held.awaited_entry(), Some(5));
     }
 
     #[test]
     fn an_append_that_comes_twice_is_held_once() {
         let (mut held, here) = (HeldAppends::default(), Here::default());
-        assert_eq!(held.take(append(1..=2), &here), None);
-        assert_eq!(held.take(append(1..=2), &here), None);
+        assert_eq!(held.take(append(1..=2), 0, &here), None);
+        assert_eq!(held.take(append(1..=2), 0, &here), None);
         assert_eq!(held.entries, 3);
     }
 
@@ -272,11 +307,11 @@ mod tests {
     fn an_append_waits_behind_those_that_are_held() {
         let (mut held, mut here) = (HeldAppends::default(), Here::default());
         here.0.insert(name(2));
-        assert_eq!(held.take(append(1..=1), &here), None);
-        assert_eq!(held.take(append(2..=2), &here), None);
+        assert_eq!(held.take(append(1..=1), 0, &here), None);
+        assert_eq!(held.take(append(2..=2), 0, &here), None);
         here.0.insert(name(1));
         assert!(held.awaits(name(1)));
-        let ready = held.release(&here);
+        let ready = held.release(0, &here);
         let indexes: Vec<_> = ready.iter().map(|it| it.entries[0].index).collect();
         assert_eq!(indexes, [1, 2]);
         assert!(held.is_empty() && held.entries == 0);
@@ -285,7 +320,7 @@ mod tests {
     #[test]
     fn payloads_are_missed_after_some_ticks() {
         let (mut held, here) = (HeldAppends::default(), Here::default());
-        assert_eq!(held.take(append(1..=2), &here), None);
+        assert_eq!(held.take(append(1..=2), 0, &here), None);
         held.tick();
         assert_eq!(held.missing(9, 2, &here), []);
         held.tick();
@@ -295,7 +330,7 @@ mod tests {
     #[test]
     fn what_older_leaders_sent_is_forgotten() {
         let (mut held, here) = (HeldAppends::default(), Here::default());
-        assert_eq!(held.take(append(1..=2), &here), None);
+        assert_eq!(held.take(append(1..=2), 0, &here), None);
         held.forget_before(1);
         assert!(!held.is_empty());
         held.forget_before(2);

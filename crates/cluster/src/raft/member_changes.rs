@@ -22,8 +22,10 @@ use raft::eraftpb::{ConfChangeSingle, ConfChangeType, ConfChangeV2};
 use raft::{Progress, StateRole};
 
 use super::driver::RaftDriver;
+use super::entry_codec::encode_body;
 use super::events_and_effects::RaftEffect;
 use super::members::{ChangeRefusal, change_for};
+use crate::entry::EntryBody;
 use crate::fault_injection::Fault;
 #[cfg(any(test, feature = "simulation"))]
 use crate::membership::Membership;
@@ -207,7 +209,7 @@ impl RaftDriver {
         // raft-rs turns a change into an empty entry while another one is pending; a committed
         // entry of this term proves leadership.
         let is_free = !self.raft.raft.has_pending_conf() && self.raft.raft.commit_to_current_term();
-        let context = change.encode().to_vec();
+        let context = encode_body(&EntryBody::Membership(change.encode())).to_vec();
         is_free
             && self.members.current.allows(change)
             && (self.raft)

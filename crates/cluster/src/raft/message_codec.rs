@@ -8,7 +8,7 @@ use bytes::Bytes;
 use raft::eraftpb::{Entry, Message, MessageType};
 use serde::{Deserialize, Serialize};
 
-use super::entry_codec::{body_bytes, decode_body, raft_entry};
+use super::entry_codec::{BodyError, body_bytes, decode_body, raft_entry};
 #[cfg(feature = "hostile-bytes")]
 use super::entry_codec::{from_raft, to_raft};
 #[cfg(feature = "hostile-bytes")]
@@ -32,6 +32,9 @@ pub(crate) enum MessageError {
     /// Its entries are not consecutive.
     #[error("entries after {after} have gaps, falling terms, or no meaning")]
     Entries { after: u64 },
+    /// An entry is of a later version of the program.
+    #[error("entry {index} has version {version}")]
+    LaterEntry { index: u64, version: u8 },
     /// A read, or the answer to one, has another context or a term.
     #[error("a read has a context of {length} bytes in term {term}")]
     Read { length: usize, term: u64 },
@@ -175,12 +178,16 @@ pub(super) fn decode(
     let mut entries = Vec::with_capacity(wire.entries.len());
     for (at, wired) in wire.entries.iter().enumerate() {
         let falls = wired.term < term || wired.term > wire.term;
-        if falls || decode_body(wired.is_membership, wired.data).is_none() {
-            return Err(no_entries);
+        let index = after + 1 + at as u64;
+        match decode_body(wired.is_membership, wired.data) {
+            Ok(_) if !falls => {}
+            Err(BodyError::Later { version }) if !falls => {
+                return Err(MessageError::LaterEntry { index, version });
+            }
+            _ => return Err(no_entries),
         }
         term = wired.term;
         let body = Bytes::copy_from_slice(wired.data);
-        let index = after + 1 + at as u64;
         entries.push(raft_entry(index, term, wired.is_membership, body));
     }
     message.to = wire.to;
@@ -272,7 +279,9 @@ pub(crate) fn messages(from: NodeId, to: NodeId, payload: PayloadRef) -> Vec<Byt
 mod tests {
     use raft::eraftpb::EntryType;
 
+    use super::super::entry_codec::encode_body;
     use super::*;
+    use crate::entry::EntryBody;
     use crate::membership::MembershipChange;
 
     const STARTS: Starts = Starts { of: 11, to: 12 };
@@ -307,13 +316,14 @@ mod tests {
         let change = MembershipChange::Promote { node }.encode();
         let mut message = append();
         message.entries[0].set_entry_type(EntryType::EntryConfChangeV2);
-        message.entries[0].context = change.clone();
+        let context = encode_body(&EntryBody::Membership(change));
+        message.entries[0].context = context.clone();
         let decoded = |message: &Message| {
             let bytes = encode(STARTS, message);
             decode(NodeId::first(1), NodeId::first(2), &bytes)
         };
         assert_eq!(decoded(&message), Ok((STARTS, message.clone())));
-        message.entries[0].context = change.slice(..1);
+        message.entries[0].context = context.slice(..2);
         assert_eq!(decoded(&message), Err(MessageError::Entries { after: 40 }));
     }
 

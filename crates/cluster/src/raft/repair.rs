@@ -1,16 +1,18 @@
 //! Data that this node has lost (rule 13): payloads of its log, or its tables.
 //!
 //! A node that lacks payloads of persisted entries does not participate, and fetches them from the others in turn. If none
-//! comes, the others may have truncated them: it asks for an image, which is installed at another place. A node without tables
-//! participates, but does not lead; it needs an image in any case.
+//! comes, the others may have truncated them: it asks for an image, which is installed at another place. So does a node that was
+//! to append an entry, if no node has the payload any more. A node without tables participates, but does not lead; it needs an image
+//! in any case.
 
 use std::collections::HashSet;
 
 use super::driver::RaftDriver;
 use super::events_and_effects::RaftEffect;
 use super::held_appends::Payloads;
-use super::lost_data::{FETCH_BYTES, FETCH_MAX, FETCH_TICKS};
+use super::lost_data::{FETCH_BYTES, FETCH_MAX, FETCH_TICKS, HELD_PATIENCE, Lacking};
 use crate::entry::{EntryBody, PayloadRef};
+use crate::fault_injection::Fault;
 use crate::network::{NodeId, PeerMessage};
 
 impl RaftDriver {
@@ -33,31 +35,45 @@ impl RaftDriver {
         }
     }
 
-    /// Asks the other nodes in turn for an image if data that is lost does not come for two election timeouts: they may have
-    /// truncated it.
+    /// Asks the other nodes in turn for an image if data does not come for some time that this node has lost, or never
+    /// had: they may have truncated it, or lost it, too.
     pub(super) fn ask_for_image(&mut self) {
-        if self.is_whole() && !self.lost.tables_lost {
+        let lacking = Lacking {
+            missing: self.lost.missing.len(),
+            held_from: self.held.awaited_entry(),
+        };
+        // In election timeouts.
+        let patience = match lacking {
+            _ if self.lost.tables_lost => 1,
+            Lacking { missing: 1.., .. } => 2,
+            // All nodes were asked for it again and again.
+            Lacking {
+                held_from: Some(_), ..
+            } => HELD_PATIENCE,
+            _ => {
+                self.lost.ticks = 0;
+                return;
+            }
+        };
+        if lacking != self.lost.then {
             self.lost.ticks = 0;
-            return;
         }
-        let missing = self.lost.missing.len();
-        if missing != self.lost.missing_then {
-            self.lost.ticks = 0;
-        }
-        self.lost.missing_then = missing;
+        self.lost.then = lacking;
         self.lost.ticks += 1;
-        let patience = if self.lost.tables_lost { 1 } else { 2 };
         if self.lost.ticks < patience * self.election_ticks {
             return;
         }
         self.lost.ticks = (patience - 1) * self.election_ticks;
-        let others: Vec<NodeId> = self.members.others().collect();
+        let mut others: Vec<NodeId> = self.members.others().collect();
+        if self.planted.has(Fault::ImagesFromLeaderOnly) {
+            others.retain(|it| Some(*it) == self.leader());
+        }
         if others.is_empty() {
             return;
         }
         let node = others[self.lost.asked % others.len()];
         self.lost.asked += 1;
-        let through = self.last_missing();
+        let through = lacking.held_from.unwrap_or(0).max(self.last_missing());
         self.effects.push(RaftEffect::AskForImage(node, through));
     }
 

@@ -52,6 +52,7 @@
 //! Nodes keep nothing of this on their disks. Model: `docs/decisions/0082`.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU128;
 
 use namiki_platform::seeded_random::Random;
 
@@ -78,6 +79,8 @@ pub(super) struct InquiryOptions {
     pub(super) start: u64,
     /// The contents of its disk.
     pub(super) had: AtStart,
+    /// The backup that it began with.
+    pub(super) backup: Option<NonZeroU128>,
     /// Ticks of an election timeout.
     pub(super) election_ticks: usize,
     /// It never goes on without an answer: its disk is known to have lost something.
@@ -170,6 +173,8 @@ pub(super) struct StartInquiry {
     noted: Vec<(NodeId, AtStart)>,
     findings: Option<Findings>,
     has_newer_members: bool,
+    /// A node that began with another backup than this one.
+    other_backup: Option<NodeId>,
 }
 
 impl StartInquiry {
@@ -195,6 +200,7 @@ impl StartInquiry {
             noted: Vec::new(),
             findings: None,
             has_newer_members: false,
+            other_backup: None,
         }
     }
 
@@ -264,7 +270,24 @@ impl StartInquiry {
 
     /// Handles an admitted message.
     pub(super) fn receive(&mut self, from: NodeId, message: StartMessage, now: &Present<'_>) {
-        let StartMessage { start, to, body } = message;
+        let StartMessage {
+            start,
+            to,
+            backup,
+            body,
+        } = message;
+        if self.is_other_backup(backup) {
+            match self.voice {
+                // The other one stops when it hears of this one's.
+                Voice::Speaks if body == StartBody::Hello => {
+                    let ticket = self.peer(from).ticket;
+                    self.send(from, start, StartBody::Ticket(ticket));
+                }
+                Voice::Speaks => {}
+                Voice::Silent | Voice::Adopting => self.other_backup = Some(from),
+            }
+            return;
+        }
         let is_mine = to == self.options.start;
         // One that has forgotten what it had is not new.
         let has_nothing = now.term == 0 && now.last == LogEnd::default();
@@ -327,6 +350,11 @@ impl StartInquiry {
             StartBody::Ticket(_) | StartBody::Noted { .. } | StartBody::Answer { .. } => {}
         }
         self.advance();
+    }
+
+    /// Whether another node began with another backup. Nodes that are added later begin without one.
+    fn is_other_backup(&self, other: Option<NonZeroU128>) -> bool {
+        other.is_some() && self.options.backup.is_some() && other != self.options.backup
     }
 
     /// Another node has these members.
@@ -441,6 +469,7 @@ impl StartInquiry {
         let message = StartMessage {
             start: self.options.start,
             to: to_start,
+            backup: self.options.backup,
             body,
         };
         self.messages.push((to, message));
@@ -566,6 +595,11 @@ impl StartInquiry {
         });
     }
 
+    /// A node that began with another backup than this one, which has not spoken yet.
+    pub(super) fn take_other_backup(&mut self) -> Option<NodeId> {
+        self.other_backup.take()
+    }
+
     /// Takes the messages to be sent.
     pub(super) fn take_messages(&mut self) -> Vec<(NodeId, StartMessage)> {
         std::mem::take(&mut self.messages)
@@ -667,6 +701,7 @@ mod tests {
             node: NodeId::first(node),
             start,
             had: AtStart { term: 3, last: 7 },
+            backup: None,
             election_ticks: TICKS,
             asks_all: false,
             configured: vec![1, 2, 3],
@@ -677,12 +712,34 @@ mod tests {
         inquiry
     }
 
+    /// One that began with this backup.
+    fn with_backup(node: u64, backup: Option<u128>) -> StartInquiry {
+        let mut inquiry = inquiry(node, 10 * node);
+        inquiry.options.backup = backup.and_then(NonZeroU128::new);
+        drop(inquiry.take_messages());
+        inquiry.send_due();
+        inquiry
+    }
+
     /// Passes messages from one to another, and returns those that it answers.
     fn pass(from: u64, messages: &[StartMessage], to: &mut StartInquiry) -> Vec<StartMessage> {
+        pass_with_end(9, from, messages, to)
+    }
+
+    /// The same for a receiver whose log ends with this entry.
+    fn pass_with_end(
+        end: u64,
+        from: u64,
+        messages: &[StartMessage],
+        to: &mut StartInquiry,
+    ) -> Vec<StartMessage> {
         let members = members();
         let now = Present {
             term: 4,
-            last: LogEnd { term: 4, index: 9 },
+            last: LogEnd {
+                term: 4,
+                index: end,
+            },
             members: &members,
             next_voters: Vec::new(),
         };
@@ -708,6 +765,31 @@ mod tests {
     }
 
     #[test]
+    fn nodes_of_different_backups_do_not_start_together() {
+        let third = NodeId::first(3);
+        for (one, two, fits) in [
+            (Some(7), Some(7), true),
+            (Some(7), None, true),
+            (None, Some(7), true),
+            (Some(7), Some(8), false),
+        ] {
+            let (mut one, mut two) = (with_backup(1, one), with_backup(2, two));
+            drop(two.take_messages());
+            exchange((1, &mut one), (2, &mut two));
+            assert_eq!(two.take_other_backup().is_none(), fits);
+            assert_eq!(two.take_noted().is_empty(), !fits);
+        }
+        // One that speaks goes on, and tells the one that starts.
+        let (mut old, mut new) = (with_backup(2, Some(7)), with_backup(3, Some(8)));
+        old.voice = Voice::Speaks;
+        drop(old.take_messages());
+        exchange((3, &mut new), (2, &mut old));
+        assert_eq!(old.take_other_backup(), None);
+        assert!(old.starts_to(third).is_none());
+        assert_eq!(new.take_other_backup(), Some(NodeId::first(2)));
+    }
+
+    #[test]
     fn two_nodes_note_each_other() {
         let (mut one, mut two) = (inquiry(1, 11), inquiry(2, 22));
         drop(two.take_messages());
@@ -728,6 +810,7 @@ mod tests {
             node: NodeId::first(1),
             start: 11,
             had: AtStart { term: 3, last: 7 },
+            backup: None,
             election_ticks: TICKS,
             asks_all: false,
             configured: configured.to_vec(),
@@ -854,5 +937,38 @@ mod tests {
             }
         }
         assert_eq!(one.without(), []);
+    }
+
+    /// The voter with the last entry may be about to answer, and it may be gone for good.
+    #[test]
+    fn a_part_of_the_answers_lowers_a_floor_late() {
+        let mut one = inquiry(1, 11);
+        let mut peers = BTreeMap::from([(2, inquiry(2, 22)), (3, inquiry(3, 33))]);
+        // Each of these answers with this end of its log, for some ticks without a leader.
+        let mut ask = |one: &mut StartInquiry, ticks: usize, ends: &[(u64, u64)]| {
+            for _ in 0..ticks {
+                one.tick(true);
+                let mut sent = one.take_messages();
+                while !sent.is_empty() {
+                    for (to, message) in std::mem::take(&mut sent) {
+                        let end = ends.iter().find(|(node, _)| *node == to.number());
+                        let Some((node, end)) = end else { continue };
+                        let peer = peers.get_mut(node).expect("it is one of the others");
+                        let answers = pass_with_end(*end, 1, &[message], peer);
+                        let more = pass(*node, &answers, one);
+                        sent.extend(more.into_iter().map(|message| (to, message)));
+                        sent.extend(one.take_messages());
+                    }
+                }
+                one.take_findings();
+                one.speak();
+            }
+            one.floor().map(|floor| floor.index)
+        };
+        assert_eq!(ask(&mut one, TICKS, &[(2, 7), (3, 9)]), Some(9));
+        let patience = PATIENCE_TIMEOUTS * TICKS;
+        assert_eq!(ask(&mut one, patience, &[(2, 7)]), Some(9));
+        assert_eq!(ask(&mut one, patience, &[(2, 7)]), Some(7));
+        assert_eq!(one.without(), [NodeId::first(3)]);
     }
 }

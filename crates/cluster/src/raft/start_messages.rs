@@ -1,6 +1,8 @@
 //! The messages of the start inquiry as bytes. Like Raft's, they are checked before anything uses
 //! them.
 
+use std::num::NonZeroU128;
+
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
@@ -42,6 +44,8 @@ pub(super) struct StartMessage {
     pub(super) start: u64,
     /// The receiver's start; 0: the sender does not know it.
     pub(super) to: u64,
+    /// The backup that the sender began with.
+    pub(super) backup: Option<NonZeroU128>,
     pub(super) body: StartBody,
 }
 
@@ -132,6 +136,7 @@ pub(crate) fn start_messages(members: &Membership) -> Vec<Bytes> {
     let message = |body| StartMessage {
         start: 11,
         to: 12,
+        backup: None,
         body,
     };
     bodies.map(|body| message(body).encode()).to_vec()
@@ -146,6 +151,7 @@ mod tests {
         StartMessage {
             start: 1,
             to: 2,
+            backup: None,
             body: StartBody::Answer {
                 round: 1,
                 term: 3,

@@ -31,6 +31,9 @@ impl RaftDriver {
             next_voters: self.next_voters(),
         };
         self.inquiry.receive(from, message, &now);
+        if let Some(node) = self.inquiry.take_other_backup() {
+            self.effects.push(RaftEffect::OtherBackup(node));
+        }
         // A leader forgets `matched` before it handles anything more.
         for (node, had) in self.inquiry.take_noted() {
             self.note_start(node, had);

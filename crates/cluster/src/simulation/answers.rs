@@ -3,14 +3,19 @@
 use namiki_client::protocol::{Command, Outcome, ScanRange, Scanned, SessionId};
 
 use super::checks::Checks;
-use super::client::{Answer, Answered};
-use super::model::{RowValue, tables_of};
+use super::client::{Answer, Answered, Floor};
+use super::model::{balance, tables_of};
+use super::value_chain::RowValue;
 
 impl Checks {
     /// Checks an answer to a client.
     pub(super) fn answered(&mut self, answered: Answered) -> Result<(), String> {
         let Answered { floor, answer } = answered;
-        let seen = match answer {
+        let is_change = matches!(
+            answer,
+            Answer::Group { .. } | Answer::Created { .. } | Answer::Dropped { .. }
+        );
+        let lsn = match answer {
             Answer::Group {
                 session,
                 group,
@@ -86,35 +91,41 @@ impl Checks {
                 self.has_seen(lsn, floor)?
             }
             Answer::NoSuchTable { tables } => {
-                let may_miss = |table: &u32| self.model.may_miss(*table, floor, self.applied());
+                let until = self.applied();
+                let may_miss = |table: &u32| self.model.may_miss(*table, floor.seen, until);
                 if !tables.iter().any(may_miss) {
                     return Err(format!(
-                        "a read of {tables:?} was refused, begun when {floor} was done"
+                        "a read of tables {tables:?} was refused, begun after {floor:?}"
                     ));
                 }
                 0
             }
         };
-        self.seen_lsn = self.seen_lsn.max(seen);
+        let done = &mut self.done;
+        done.seen = done.seen.max(lsn);
+        if is_change {
+            done.acknowledged = done.acknowledged.max(lsn);
+        }
         Ok(())
     }
 
-    fn has_seen(&self, lsn: u64, floor: u64) -> Result<u64, String> {
-        if lsn < floor {
+    fn has_seen(&self, lsn: u64, floor: Floor) -> Result<u64, String> {
+        if lsn < floor.seen {
             return Err(format!(
-                "an answer is from entry {lsn}, begun when {floor} was done"
+                "an answer is from entry {lsn}, begun when {} was seen",
+                floor.seen
             ));
         }
         Ok(lsn)
     }
 
-    /// Checks a command that was begun when `floor` was done. Returns its entry.
+    /// Checks the outcome of a command. Returns its entry.
     fn acknowledged(
         &self,
         id: (SessionId, u64, u32),
         command: &Command,
         outcome: Outcome,
-        floor: u64,
+        floor: Floor,
     ) -> Result<u64, String> {
         let Some((lsn, applied)) = self.commands.get(&id).copied() else {
             return Err(format!("{id:?} was acknowledged and is not committed"));
@@ -124,31 +135,64 @@ impl Checks {
                 "{id:?} is {applied:?}, its client was told {outcome:?}"
             ));
         }
-        if lsn <= floor {
-            return Err(format!(
-                "{id:?} is in entry {lsn}, begun when {floor} was done"
-            ));
+        if lsn <= floor.seen {
+            return Err(format!("{id:?} is in entry {lsn}, begun after {floor:?}"));
         }
-        let tables = tables_of(command);
-        let is_dropped = |table: &u32| {
-            let dropped = self.model.dropped_at(*table);
-            dropped.is_some_and(|at| at <= floor)
-        };
-        let is_possible = match outcome {
-            Outcome::NoSuchTable => {
-                let may_miss = |table: &u32| self.model.may_miss(*table, floor, lsn);
-                tables.iter().any(may_miss)
-            }
-            Outcome::ConditionFailed => self.model.may_fail(command, floor, lsn),
-            Outcome::Invalid => false,
-            _ => !tables.iter().any(is_dropped),
-        };
-        if !is_possible {
+        if !self.may_be(command, outcome, floor, lsn) {
             return Err(format!(
-                "{id:?}, {command:?}, begun when {floor} was done, is {outcome:?} in entry {lsn}"
+                "{id:?}, {command:?}, begun after {floor:?}, is {outcome:?} in entry {lsn}"
             ));
         }
         Ok(lsn)
+    }
+
+    /// Whether a command may have had this outcome after `floor`, in the entry `lsn`.
+    fn may_be(&self, command: &Command, outcome: Outcome, floor: Floor, lsn: u64) -> bool {
+        let model = &self.model;
+        let has_table = |table: &u32| {
+            let dropped = model.dropped_at(*table);
+            dropped.is_none_or(|at| at > floor.acknowledged)
+        };
+        let has_been = |table: u32, key: &[u8], is: &dyn Fn(Option<&[u8]>) -> bool| {
+            let mut values = model.values_between(table, key, floor.seen, lsn);
+            has_table(&table) && values.any(is)
+        };
+        match (outcome, command) {
+            (Outcome::NoSuchTable, _) => {
+                let may_miss = |table: &u32| model.may_miss(*table, floor.acknowledged, lsn);
+                tables_of(command).iter().any(may_miss)
+            }
+            (Outcome::Done, Command::Write(_)) => tables_of(command).iter().all(has_table),
+            (Outcome::ConditionFailed, Command::Write(write)) => {
+                // It is refused at the first one that does not hold.
+                write.conditions.iter().any(|it| {
+                    let differs = |value: Option<&[u8]>| value != it.value.as_deref();
+                    has_been(it.table, &it.key, &differs)
+                })
+            }
+            (_, Command::Write(_)) => false,
+            (
+                outcome,
+                Command::Transfer {
+                    table, from, to, ..
+                },
+            ) => {
+                let [from, to] = [from, to].map(|account| account.to_be_bytes());
+                let one_has_been = |is: &dyn Fn(Option<&[u8]>) -> bool| {
+                    has_been(*table, &from, is) || has_been(*table, &to, is)
+                };
+                let is_other = |value: Option<&[u8]>| value.is_some() && balance(value).is_none();
+                let is_balance = |value: Option<&[u8]>| balance(value).is_some();
+                match outcome {
+                    Outcome::NoSuchAccount => one_has_been(&|value| value.is_none()),
+                    Outcome::Invalid => one_has_been(&is_other),
+                    Outcome::Done | Outcome::InsufficientBalance => {
+                        has_been(*table, &from, &is_balance) && has_been(*table, &to, &is_balance)
+                    }
+                    _ => false,
+                }
+            }
+        }
     }
 
     fn fate(

@@ -8,6 +8,7 @@ use namiki::TableId;
 use namiki::replica::ReplicaView;
 use namiki_client::protocol::{Command, Outcome, Role, ScanRange, SessionId, TableEntry};
 
+use super::client::Floor;
 use super::model::{KeyedRows, Model};
 use crate::control::Control;
 use crate::entry::{EntryBody, LogEntry, PayloadRef};
@@ -37,8 +38,8 @@ pub(super) struct Checks {
     pub(super) model: Model,
     /// The state's hash, by the number of applied entries.
     hashes: HashMap<u64, u128>,
-    /// The highest LSN that a client has seen: in rows that it has read, or as that of its own commands.
-    pub(super) seen_lsn: u64,
+    /// What clients know.
+    pub(super) done: Floor,
     pub(super) acknowledged: usize,
     /// Commands of which a client was told that they are not executed, and which it does not send
     /// again.

@@ -1,10 +1,11 @@
 //! Disks that damage data at rest: payloads of the log, on nodes that run, and images of the tables.
 //!
-//! A payload stays whole on another node that runs: what all have lost is lost. A later frame follows: damage to the last
+//! A payload stays whole on another node that runs, or in its image: what all have lost is lost. A later frame follows: damage to the last
 //! frame of a stream cannot be told from a torn write. One image at a time is damaged, and only if another node can rebuild
 //! it: an image may be all that is left of truncated payloads. No disk is lost in such a run. Everything has to hold as in other
 //! runs, and in the end every node has everything.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use namiki_platform::disk::Disk;
@@ -20,7 +21,7 @@ const BLOCK: usize = 512;
 impl World {
     /// Whether disks damage data in this run.
     pub(super) fn damages(&self) -> bool {
-        self.options.damages && self.options.planted.is_none()
+        self.options.damages
     }
 
     pub(super) fn damage(&mut self) {
@@ -40,6 +41,8 @@ impl World {
             }
         } else if self.damage.random.chance(0.3) {
             self.damage_image(node);
+        } else if self.damage.random.chance(0.3) {
+            self.damage_all_but(node);
         } else if !self.has_damaged_image() {
             self.damage_payloads(node);
         }
@@ -56,35 +59,99 @@ impl World {
     }
 
     fn damage_payload(&mut self, node: usize) {
-        let Some(running) = &self.nodes[node].running else {
-            return;
-        };
-        let store = &running.parts.shared.store;
-        let entries = running.parts.raft.entries();
-        let payloads: Vec<PayloadName> = entries.iter().filter_map(name_of).collect();
+        let payloads = self.payloads_of(node);
         if payloads.is_empty() {
             return;
         }
         let name = payloads[self.damage.random.index(payloads.len())];
-        let Some(frame) = self.frame_of(node, name) else {
+        let mut lost = self.in_frame_of(node, name).into_iter();
+        if lost.all(|name| self.is_whole_elsewhere(node, name)) {
+            self.damage_frame(node, name);
+        }
+    }
+
+    /// The payloads that are in the frame of this one.
+    fn in_frame_of(&self, node: usize, name: PayloadName) -> Vec<PayloadName> {
+        let frame = self.frame_of(node, name);
+        let mut payloads = self.payloads_of(node);
+        payloads.retain(|it| it.worker == name.worker && self.frame_of(node, *it) == frame);
+        payloads
+    }
+
+    /// Damages a payload that a node has truncated on all others, which crash then: they need the image of that node,
+    /// and none of them can be elected before.
+    fn damage_all_but(&mut self, node: usize) {
+        let others = (0..self.options.nodes).filter(|other| *other != node);
+        let others: Vec<usize> = others.collect();
+        let Some(shared) = self.nodes[node].shared() else {
             return;
+        };
+        // An image that may go back with its disk does not count.
+        let can_help = !shared.tables_lost && self.nodes[node].copy.is_none();
+        // It keeps what is lost with the payloads, in the same frames.
+        let is_whole = self.damage.frames.iter().all(|(it, _)| *it != node);
+        let truncated = shared.truncated();
+        if !can_help || !is_whole || self.has_damaged_image() || self.is_one_back() {
+            return;
+        }
+        let store = &shared.store;
+        let running = |node: usize| self.nodes[node].running.as_ref();
+        let entries = |node| running(node).map_or_else(Vec::new, |it| it.parts.raft.entries());
+        let in_image: BTreeSet<PayloadName> = others
+            .iter()
+            .flat_map(|other| entries(*other))
+            .filter(|entry| entry.index <= truncated)
+            .filter_map(|entry| name_of(&entry))
+            .collect();
+        let survives =
+            |name: &PayloadName| in_image.contains(name) || store.durable_payload(*name).is_some();
+        let mut payloads = self.payloads_of(others[0]);
+        payloads.retain(|name| in_image.contains(name));
+        payloads.retain(|name| others.iter().all(|it| self.payloads_of(*it).contains(name)));
+        let Some(name) = payloads.last().copied() else {
+            return;
+        };
+        let mut lost = others.iter().flat_map(|it| self.in_frame_of(*it, name));
+        if !lost.all(|name| survives(&name)) {
+            return;
+        }
+        for other in others {
+            if self.damage_frame(other, name) {
+                self.crash(other);
+            }
+        }
+    }
+
+    /// The payloads of the entries that a node has.
+    fn payloads_of(&self, node: usize) -> Vec<PayloadName> {
+        let running = self.nodes[node].running.as_ref();
+        let entries = running.map_or_else(Vec::new, |it| it.parts.raft.entries());
+        entries.iter().filter_map(name_of).collect()
+    }
+
+    /// Damages the frame of a payload, unless it is the last one. Returns whether it did.
+    fn damage_frame(&mut self, node: usize, name: PayloadName) -> bool {
+        let (Some(frame), Some(shared)) = (self.frame_of(node, name), self.nodes[node].shared())
+        else {
+            return false;
         };
         let is_behind = |other: &PayloadName| {
             let other = (other.worker == name.worker).then(|| self.frame_of(node, *other));
             let other = other.flatten();
             other.is_some_and(|it| it > frame && generation(&it.0) == generation(&frame.0))
         };
-        if !payloads.iter().any(is_behind) || !self.is_whole_elsewhere(node, name) {
-            return;
-        }
-        let Some((path, offset)) = store.place_of(name) else {
-            return;
-        };
-        if self.nodes[node].disk.flip(&path, offset, 0x55).is_ok() {
+        let is_last = !self.payloads_of(node).iter().any(is_behind);
+        let place = shared.store.place_of(name).filter(|_| !is_last);
+        let is_damaged = place.is_some_and(|(path, offset)| {
+            let flipped = self.nodes[node].disk.flip(&path, offset, 0x55);
+            flipped.is_ok()
+        });
+        if is_damaged {
             self.damage.frames.insert((node, frame));
             self.report.damaged_payloads += 1;
             self.nodes[node].is_damaged = true;
         }
+        is_damaged
     }
 
     /// The frame of a durable payload.
@@ -134,7 +201,9 @@ impl World {
             };
             let entries = running.parts.raft.entries();
             let shared = &running.parts.shared;
+            // Without an image, it can offer none before a leader is elected.
             applied(other) >= applied(node)
+                && shared.truncated() > 0
                 && !shared.tables_lost
                 && !entries.iter().filter_map(name_of).any(is_damaged)
         })

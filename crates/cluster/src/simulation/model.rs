@@ -11,11 +11,9 @@ use std::collections::BTreeMap;
 
 use namiki_client::protocol::{Command, ScanRange, TableEntry};
 
-use super::value_chain::{self, Step};
+use super::value_chain::{self, RowValue, Step};
 use crate::control::Control;
 
-/// A row's value; `None`: it is absent.
-pub(super) type RowValue = Option<Vec<u8>>;
 /// Rows with their keys.
 pub(super) type KeyedRows = Vec<(Vec<u8>, Vec<u8>)>;
 
@@ -52,7 +50,6 @@ impl ModelTable {
         versions[..known].last()?.1.as_deref()
     }
 
-    /// The values that a row has had from one entry to another, also between the commands of the last one.
     fn values_between(
         &self,
         key: &[u8],
@@ -219,10 +216,8 @@ impl Model {
     pub(super) fn range(&self, range: &ScanRange, lsn: u64) -> Result<KeyedRows, String> {
         let table = self.existing(range.table, lsn)?;
         let is_in = |key: &[u8]| {
-            let is_behind = match range.after {
-                true => key > &range.from[..],
-                false => key >= &range.from[..],
-            };
+            let is_first = key == &range.from[..];
+            let is_behind = key > &range.from[..] || is_first && !range.after;
             is_behind && range.until.as_deref().is_none_or(|until| key < until)
         };
         let keys = table.rows.keys().filter(|key| is_in(key));
@@ -230,17 +225,16 @@ impl Model {
         Ok(rows.collect())
     }
 
-    /// Whether a command may have been refused as its conditions did not hold, between these entries.
-    pub(super) fn may_fail(&self, command: &Command, from: u64, until: u64) -> bool {
-        let Command::Write(write) = command else {
-            return false;
-        };
-        write.conditions.iter().any(|condition| {
-            self.table(condition.table).is_some_and(|table| {
-                let mut values = table.values_between(&condition.key, from, until);
-                values.any(|value| value != condition.value.as_deref())
-            })
-        })
+    /// The values that a row has had from one entry to another, also between the commands of the last one.
+    pub(super) fn values_between(
+        &self,
+        table: u32,
+        key: &[u8],
+        from: u64,
+        until: u64,
+    ) -> impl Iterator<Item = Option<&[u8]>> {
+        let table = self.table(table).into_iter();
+        table.flat_map(move |it| it.values_between(key, from, until))
     }
 
     /// The sum of the balances of a table of accounts, and their number.
@@ -252,7 +246,8 @@ impl Model {
     }
 }
 
-fn balance(value: Option<&[u8]>) -> Option<u64> {
+/// An account's balance.
+pub(super) fn balance(value: Option<&[u8]>) -> Option<u64> {
     value?.try_into().ok().map(u64::from_le_bytes)
 }
 

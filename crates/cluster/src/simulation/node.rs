@@ -1,9 +1,10 @@
 //! A node of the simulation: a disk that outlives it, and its parts while it runs.
 
 use std::num::NonZeroU64;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use namiki::replica::ReplicaFault;
 use namiki_client::protocol::NodeAddresses;
 use namiki_log::Prepare;
 use namiki_platform::disk::Disk;
@@ -11,6 +12,7 @@ use namiki_platform::disk::sim::{Loss, SimDisk};
 use namiki_platform::hash::hash_of;
 
 use super::network::{Admitted, Outbox, SimNetwork};
+use crate::fault_injection::{Fault, FaultInjection};
 use crate::network::NodeId;
 use crate::node::parts::{self, NodeInbox, Parts};
 use crate::node::{NodeOptions, OpenedNode};
@@ -85,6 +87,16 @@ pub(super) fn addresses_of(number: u64) -> NodeAddresses {
         peer: format!("node-{number}:1"),
         client: format!("node-{number}:2"),
     }
+}
+
+/// The fault of a node's tables.
+fn replica_fault(planted: FaultInjection) -> Option<ReplicaFault> {
+    let faults = [
+        (Fault::RecordReused, ReplicaFault::RecordReused),
+        (Fault::NumberReused, ReplicaFault::NumberReused),
+    ];
+    let mut planted = faults.into_iter().filter(|(fault, _)| planted.has(*fault));
+    planted.next().map(|(_, fault)| fault)
 }
 
 impl SimNode {
@@ -162,9 +174,15 @@ impl SimNode {
         };
         let opened = OpenedNode::open(disk, dir(), options);
         let opened = opened.map_err(|error| format!("{error:?}"))?;
+        if let Some(fault) = replica_fault(self.options.planted) {
+            opened.replica.plant(fault);
+        }
         let missing = &opened.recovered().missing;
         if !missing.is_empty() && !self.is_damaged {
             return Err(format!("no disk was damaged, and {missing:?} are missing"));
+        }
+        if let Some(damage) = opened.damage.as_ref().filter(|_| !self.is_damaged) {
+            return Err(format!("no disk was damaged, and the tables are: {damage}"));
         }
         let forgets = opened.recovered().forgotten.is_some();
         let admitted = Admitted::default();
@@ -210,6 +228,19 @@ impl SimNode {
     /// Whether it may lack what it has promised.
     pub(super) fn has_lost_promises(&self) -> bool {
         self.went_back || self.has_forgotten
+    }
+
+    /// Leaves a file of a copy of an image in the folder for that.
+    pub(super) fn leave_unfinished_copy(&self) {
+        let folders = ["db", "db2"].map(|folder| dir().join(folder));
+        let is_unused = |folder: &&PathBuf| self.disk.read(&folder.join("MANIFEST")).is_err();
+        if let Some(folder) = folders.iter().find(is_unused) {
+            let image = folder.join("image");
+            let made = self.disk.create_dir_all(&image);
+            let path = image.join("left.rows");
+            made.and_then(|()| self.disk.replace(&path, b"rows"))
+                .expect("the disk has room");
+        }
     }
 
     /// Keeps a copy of its disk.

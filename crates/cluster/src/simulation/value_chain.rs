@@ -6,7 +6,8 @@
 
 use std::collections::BTreeMap;
 
-use super::model::RowValue;
+/// A row's value; `None`: it is absent.
+pub(super) type RowValue = Option<Vec<u8>>;
 
 /// What a command does to a row.
 pub(super) struct Step {

@@ -8,14 +8,17 @@ use std::collections::BTreeMap;
 use namiki_client::protocol::{Command, Condition, Outcome, ScanRange, Write};
 use namiki_platform::seeded_random::Random;
 
-use super::model::{KeyedRows, RowValue, tables_of};
+use super::model::{KeyedRows, tables_of};
+use super::value_chain::RowValue;
 
 /// The table of accounts.
 pub(super) const ACCOUNTS_TABLE: &str = "accounts";
 /// Initial balance of every account.
 pub(super) const OPENING_BALANCE: u64 = 100;
-/// The tables of items: with keys of any length, and of eight bytes.
-const ITEM_TABLES: [&str; 2] = ["items", "cells"];
+/// The table of items with keys of eight bytes.
+const CELLS_TABLE: &str = "cells";
+/// The tables of items.
+const ITEM_TABLES: [&str; 2] = ["items", CELLS_TABLE];
 /// All tables.
 pub(super) const TABLES: [&str; 3] = [ACCOUNTS_TABLE, ITEM_TABLES[0], ITEM_TABLES[1]];
 /// Items of a table.
@@ -152,6 +155,17 @@ impl Workload {
         Some(write(rows))
     }
 
+    /// A transfer between items, which are no accounts if they are there at all.
+    pub(super) fn transfer_items(&self, random: &mut Random) -> Option<Command> {
+        let from = random.below(ITEMS);
+        Some(Command::Transfer {
+            table: self.number(CELLS_TABLE)?,
+            from,
+            to: (from + 1 + random.below(ITEMS - 1)) % ITEMS,
+            amount: 1,
+        })
+    }
+
     /// A number of a table of items, to be cleared.
     pub(super) fn any_item_table(&self, random: &mut Random) -> Option<u32> {
         self.number(ITEM_TABLES[random.index(ITEM_TABLES.len())])
@@ -161,9 +175,10 @@ impl Workload {
         let name = ITEM_TABLES[random.index(ITEM_TABLES.len())];
         let table = self.number(name)?;
         // Mostly one that other clients seldom change.
-        let item = match random.chance(0.8) {
-            true => random.below(ITEMS / 4) * 4 + self.client % 4,
-            false => random.below(ITEMS),
+        let item = if random.chance(0.8) {
+            random.below(ITEMS / 4) * 4 + self.client % 4
+        } else {
+            random.below(ITEMS)
         };
         Some((table, item_key(name, item)))
     }

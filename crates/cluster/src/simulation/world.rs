@@ -50,7 +50,7 @@ pub struct SimOptions {
     pub faults_ms: u64,
     /// Logs have small limits: those of a minority, or all.
     pub small_logs: SmallLogs,
-    /// Disks damage data at rest, and are not lost. Not together with an injected fault.
+    /// Disks damage data at rest, and are not lost.
     pub damages: bool,
     /// Nodes join and leave: the cluster begins with one or three of them.
     pub changes_members: bool,
@@ -74,6 +74,21 @@ impl SimOptions {
             damages: seed.is_multiple_of(3),
             changes_members: seed % 3 == 1,
             planted: None,
+        }
+    }
+
+    /// The same with an injected fault. Only those that are about damage are found by it.
+    #[must_use]
+    pub fn with_fault(self, fault: Fault) -> Self {
+        Self {
+            damages: fault == Fault::ImagesFromLeaderOnly,
+            small_logs: if Fault::OF_ROOM.contains(&fault) {
+                SmallLogs::All
+            } else {
+                SmallLogs::None
+            },
+            planted: Some(fault),
+            ..self
         }
     }
 }
@@ -145,6 +160,8 @@ pub(super) struct World {
     pub(super) seen: Vec<(u64, u64)>,
     /// Nodes that will crash in a write, with the number of writes before it.
     pub(super) crash_in_write: BTreeMap<usize, u64>,
+    /// Nodes that will crash while they write the next image.
+    crash_in_image: BTreeSet<usize>,
     /// The disk that goes back.
     pub(super) going: Option<Going>,
     pub(super) has_faults: bool,
@@ -180,7 +197,14 @@ impl World {
         let members: Vec<_> = (1..=founders as u64).map(NodeId::first).collect();
         let mut nodes = Vec::new();
         let images = 20 << random.below(6);
+        // If one node alone truncates its log, all others can lose a payload that it has in its image.
+        let often = (options.damages && random.chance(0.5)).then(|| random.index(options.nodes));
         for number in 1..=options.nodes {
+            let images = match often {
+                Some(often) if often + 1 == number => 20,
+                Some(_) => 100_000,
+                None => images,
+            };
             let node_options = NodeOptions {
                 election_timeout: Duration::from_millis(300),
                 heartbeat: Duration::from_millis(60),
@@ -236,6 +260,7 @@ impl World {
             outbox: Outbox::default(),
             checks: Checks::new(&members),
             crash_in_write: BTreeMap::new(),
+            crash_in_image: BTreeSet::new(),
             going: None,
             has_faults: false,
             report: SimReport::default(),
@@ -282,8 +307,10 @@ impl World {
         self.links.cut.clear();
         (self.links.loss, self.links.doubling) = (0.0, 0.0);
         self.crash_in_write.clear();
+        self.crash_in_image.clear();
         self.going = None;
         self.retire();
+        self.leave_unfinished_copy();
         for node in 0..self.nodes.len() {
             self.nodes[node].is_slow = false;
             (self.nodes[node].is_full, self.nodes[node].is_stuck) = (false, false);
@@ -305,6 +332,15 @@ impl World {
         Ok(())
     }
 
+    /// A node crashes while it copies an image that it does not need any more afterwards.
+    fn leave_unfinished_copy(&mut self) {
+        let node = self.random.index(self.options.nodes);
+        if self.nodes[node].running.is_some() {
+            self.crash(node);
+        }
+        self.nodes[node].leave_unfinished_copy();
+    }
+
     fn is_quiet(&self) -> bool {
         let clients = self.clients.iter().all(SimClient::is_idle);
         let has_all = |node: &SimNode| {
@@ -313,7 +349,10 @@ impl World {
                     let view = it.view.lock();
                     let all = view.last == view.committed && view.leader.is_some();
                     let all = all && !it.tables_lost;
-                    all && it.applied() == view.last && it.applied() == self.checks.applied()
+                    let all = all && it.applied() == view.last;
+                    let has_all = all && it.applied() == self.checks.applied();
+                    // Copies of images that are not needed any more are removed.
+                    has_all && it.store.has_unfinished_copy().is_ok_and(|has| !has)
                 })
         };
         let (members, _) = self.nodes.split_at(self.options.nodes);
@@ -435,7 +474,7 @@ impl World {
                 if self.has_faults && self.random.chance(0.003) {
                     self.replace_client(client);
                 }
-                let floor = self.checks.seen_lsn;
+                let floor = self.checks.done;
                 let sent = self.clients[client].act(self.now, floor);
                 self.send_requests(client, sent);
                 let pause = 1 + self.random.below(40);
@@ -623,6 +662,10 @@ impl World {
             let delay = at.saturating_sub(self.now) + 1;
             self.after(delay, Event::Run { node, life, part });
         }
+        if after[0] > before[0] && self.crash_in_image.remove(&node) {
+            self.crash(node);
+            return Ok(());
+        }
         let is_write = matches!(part, Part::RaftWriter | Part::PayloadWriter(_));
         if is_write && let Some(writes) = self.crash_in_write.get_mut(&node) {
             if *writes == 0 {
@@ -719,6 +762,9 @@ impl World {
             0 | 1 => {
                 let writes = self.random.below(4);
                 self.crash_in_write.insert(node, writes);
+            }
+            2 if self.random.chance(0.5) => {
+                self.crash_in_image.insert(node);
             }
             2 if self.nodes[node].running.is_some() => self.crash(node),
             3 => {

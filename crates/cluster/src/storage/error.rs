@@ -11,7 +11,7 @@ use namiki_platform::disk::is_full;
 use super::log_budget::BudgetExhausted;
 use super::log_suffix::LogPosition;
 use super::node_identity::NodeIdentity;
-use crate::entry::PayloadName;
+use crate::entry::{ENTRY_VERSION, PayloadName};
 use crate::network::NodeId;
 
 /// The reason for which a node's storage has refused a call.
@@ -126,6 +126,20 @@ pub enum StoreError {
         sequence: u64,
         /// The problem.
         why: String,
+    },
+    /// The log has an entry of a later version of the program.
+    #[error(
+        "entry {index} in the log of the node in {} has version {version}, and this program knows entries of version {ENTRY_VERSION}: \
+         start the node with the version of the program that it had, or a later one",
+        dir.display()
+    )]
+    LaterEntry {
+        /// The node's directory.
+        dir: PathBuf,
+        /// The entry.
+        index: u64,
+        /// Its version.
+        version: u8,
     },
     /// The image that the node starts from is older than the one with which its log was truncated:
     /// entries between the two are gone.

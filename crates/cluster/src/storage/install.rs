@@ -17,6 +17,22 @@ impl NodeStore {
         ImageCopy::begin(Arc::clone(&self.disk), &self.unused_folder(), image)
     }
 
+    /// Whether a copy has left files in the folder that is not used.
+    ///
+    /// # Errors
+    /// The disk's own.
+    pub(crate) fn has_unfinished_copy(&self) -> Result<bool, ImageCopyError> {
+        ImageCopy::is_left_in(&*self.disk, &self.unused_folder())
+    }
+
+    /// Removes what a copy has left.
+    ///
+    /// # Errors
+    /// The disk's own; it may be repeated.
+    pub(crate) fn remove_unfinished_copy(&self) -> Result<(), ImageCopyError> {
+        ImageCopy::remove_all(&*self.disk, &self.unused_folder())
+    }
+
     /// Makes the folder that is not used the one that the next opening finds: an image of the entries through this one is there,
     /// whole and durable. Returns whether it did; not if the log was truncated beyond it. The log is not truncated any more.
     ///

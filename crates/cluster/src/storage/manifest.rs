@@ -3,12 +3,13 @@
 //! One small file, `NODE`, replaced as a whole at every opening and orderly closing:
 //!
 //! ```text
-//! namiki-node 2 crc32c=1a2b3c4d
+//! namiki-node 3 crc32c=1a2b3c4d
 //! { "cluster": "…", "node": 2, "incarnation": 1, "workers": 4, "voters": [1, 2, 3], "generations": [ … ], … }
 //! ```
 //! Its name differs from that of a database's manifest: a node is not opened as a database.
 
 use std::io;
+use std::num::NonZeroU128;
 use std::path::{Path, PathBuf};
 
 use namiki_log::{GenerationInfo, Layout, Placement, generations_contradiction};
@@ -24,7 +25,7 @@ use crate::network::NodeId;
 
 const KIND: &str = "namiki-node";
 /// The format that this release writes, and the latest that it reads.
-const FORMAT: u32 = 2;
+const FORMAT: u32 = 3;
 
 /// The contents of the manifest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,6 +36,9 @@ pub(super) struct Manifest {
     node: u64,
     incarnation: u64,
     workers: u16,
+    /// The backup that the node began with, in hexadecimal; empty: none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    backup: String,
     /// The voters that the cluster began with. Later changes are in the log.
     pub(super) voters: Vec<NodeId>,
     /// Where the tables are.
@@ -52,8 +56,13 @@ pub(super) struct Manifest {
 
 impl Manifest {
     /// The manifest of a new node.
-    pub(super) fn new(identity: &NodeIdentity, voters: &[NodeId]) -> Self {
+    pub(super) fn new(
+        identity: &NodeIdentity,
+        voters: &[NodeId],
+        backup: Option<NonZeroU128>,
+    ) -> Self {
         Self {
+            backup: backup.map_or_else(String::new, |backup| format!("{backup:032x}")),
             cluster: format!("{:032x}", identity.cluster),
             node: identity.node.number(),
             incarnation: identity.node.incarnation(),
@@ -77,6 +86,12 @@ impl Manifest {
             node: NodeId::new(self.node, self.incarnation),
             workers: self.workers,
         }
+    }
+
+    /// The backup that the node began with.
+    pub(super) fn backup(&self) -> Option<NonZeroU128> {
+        let backup = u128::from_str_radix(&self.backup, 16);
+        backup.ok().and_then(NonZeroU128::new)
     }
 
     /// Reads the manifest of a directory; `None` if it has none.
@@ -128,6 +143,9 @@ impl Manifest {
         if u128::from_str_radix(&self.cluster, 16).is_err() {
             return Some("its cluster is not a number".to_owned());
         }
+        if !self.backup.is_empty() && self.backup().is_none() {
+            return Some("its backup is not a number".to_owned());
+        }
         if self.node > NodeId::MAX || !(1..=NodeId::MAX).contains(&self.incarnation) {
             let (node, incarnation) = (self.node, self.incarnation);
             return Some(format!("it is of node {node}, incarnation {incarnation}"));
@@ -172,7 +190,11 @@ mod tests {
         Manifest {
             generations: vec![config.generation_info(CutRule::Stamp)],
             next_generation: Generation(2),
-            ..Manifest::new(&IDENTITY, &[NodeId::first(1), NodeId::first(2)])
+            ..Manifest::new(
+                &IDENTITY,
+                &[NodeId::first(1), NodeId::first(2)],
+                NonZeroU128::new(7),
+            )
         }
     }
 
@@ -187,6 +209,7 @@ mod tests {
         let found = decode(&manifest()).unwrap();
         assert_eq!(found, manifest());
         assert_eq!(found.identity(), IDENTITY);
+        assert_eq!(found.backup(), NonZeroU128::new(7));
     }
 
     #[test]
@@ -194,6 +217,7 @@ mod tests {
         type Spoil<'a> = &'a dyn Fn(&mut Manifest);
         let spoiled: &[(&str, Spoil<'_>)] = &[
             ("not a number", &|it| it.cluster = "x".to_owned()),
+            ("its backup is not", &|it| it.backup = "0".to_owned()),
             ("incarnation 0", &|it| it.incarnation = 0),
             ("node 4294967296", &|it| it.node = 1 << 32),
             ("0 workers", &|it| it.workers = 0),

@@ -9,7 +9,7 @@
 //! leaves a log that is cut at the same entry again. The new manifest also notes what was lost (`forgotten.rs`).
 
 use std::io;
-use std::num::{NonZeroU16, NonZeroU32};
+use std::num::{NonZeroU16, NonZeroU32, NonZeroU128};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -87,6 +87,8 @@ impl Default for StoreOptions {
 pub struct Recovered {
     /// The node.
     pub identity: NodeIdentity,
+    /// The backup that the node began with.
+    pub backup: Option<NonZeroU128>,
     /// The voters that the cluster began with.
     pub founders: Vec<NodeId>,
     /// The current term.
@@ -140,7 +142,7 @@ impl NodeStore {
         identity: &NodeIdentity,
         voters: &[NodeId],
     ) -> Result<(), StoreError> {
-        Self::create_with_tables(disk, dir, identity, voters, |_, _| Ok(()))
+        Self::create_with_tables(disk, dir, identity, voters, None, |_, _| Ok(()))
     }
 
     /// The same, with the tables that `fill` makes in a folder. The directory is a node's when they are durable; after an error
@@ -153,6 +155,7 @@ impl NodeStore {
         dir: &Path,
         identity: &NodeIdentity,
         voters: &[NodeId],
+        backup: Option<NonZeroU128>,
         fill: impl FnOnce(&Arc<dyn Disk>, &Path) -> Result<(), E>,
     ) -> Result<(), E> {
         if identity.workers == 0 || identity.workers == u16::MAX {
@@ -167,7 +170,7 @@ impl NodeStore {
         let lock = lock(&*disk, dir)?;
         let disk = guarded(disk, &lock);
         check_empty(&*disk, dir)?;
-        let manifest = Manifest::new(identity, voters);
+        let manifest = Manifest::new(identity, voters, backup);
         fill(&disk, &manifest.tables.path(dir))?;
         Ok(manifest.write(&*disk, dir)?)
     }
@@ -380,6 +383,7 @@ impl NodeDir {
         let base = &raft.head.base;
         let recovered = Recovered {
             identity,
+            backup: manifest.backup(),
             founders: manifest.voters.clone(),
             term: base.term,
             vote: base.vote,

@@ -5,21 +5,22 @@
 //!  2 commit     | index 8
 //!  3 persisted  | index 8
 //!  4 truncate   | from 8
-//!  5 entry      | index 8 | term 8                                     nothing
-//!  6 entry      | index 8 | term 8 | payload's term 8 | worker 2 | number 8 | length 4 | digest 4
-//!  7 entry      | index 8 | term 8 | length 4 | change of membership
-//!  8 entry      | index 8 | term 8 | length 4 | control change for all workers
+//!  5 entry      | index 8 | term 8 | version 1                         nothing
+//!  6 entry      | index 8 | term 8 | version 1 | payload's term 8 | worker 2 | number 8 | length 4 | digest 4
+//!  7 entry      | index 8 | term 8 | version 1 | length 4 | change of membership
+//!  8 entry      | index 8 | term 8 | version 1 | length 4 | control change for all workers
 //!  9 base       | snapshot: index 8 | term 8 | term 8 | vote 8 | commit 8 | persisted 8 | last: index 8 | term 8
 //!               | workers 2 | last payload of the snapshot's term 8, for each | length 4 | members
 //! ```
-//! The first byte is the kind. Several of them, back to back, form one record of the log: a call's
+//! The first byte is the kind. The version of an entry is [`ENTRY_VERSION`]. What follows it may be another thing in a later version, so
+//! nothing is read behind an entry of one. Several of them, back to back, form one record of the log: a call's
 //! records are on disk together or not at all.
 
 use bytes::Bytes;
 use namiki_platform::bytes::{u16_at, u32_at, u64_at};
 
 use super::log_suffix::LogPosition;
-use crate::entry::{EntryBody, LogEntry, PayloadName, PayloadRef};
+use crate::entry::{ENTRY_VERSION, EntryBody, LogEntry, PayloadName, PayloadRef};
 
 const VOTE: u8 = 1;
 const COMMIT: u8 = 2;
@@ -31,8 +32,8 @@ const ENTRY_MEMBERSHIP: u8 = 7;
 const ENTRY_CONTROL: u8 = 8;
 const BASE: u8 = 9;
 
-/// Kind, index and term of an entry.
-const ENTRY_BYTES: usize = 17;
+/// Kind, index, term and version of an entry.
+const ENTRY_BYTES: usize = 18;
 const REF_BYTES: usize = 26;
 /// Kind and eight numbers of a base record.
 const BASE_BYTES: usize = 65;
@@ -158,6 +159,7 @@ impl RaftRecord {
                     }
                 };
                 put_two(head, kind, entry.index, entry.term);
+                head[ENTRY_BYTES - 1] = ENTRY_VERSION;
             }
             Self::Base(base) => put_base(own, base),
         }
@@ -167,9 +169,12 @@ impl RaftRecord {
     /// The record at the start of `bytes`, which are not empty, and the rest.
     ///
     /// # Errors
-    /// The problem: the log was written by another program, as its checksums are good.
-    pub(super) fn decode(bytes: &[u8]) -> Result<(Self, &[u8]), &'static str> {
+    /// [`RecordError`]: the log was written by another program, as its checksums are good.
+    pub(super) fn decode(bytes: &[u8]) -> Result<(Self, &[u8]), RecordError> {
         let kind = bytes.first().copied().unwrap_or_default();
+        if (ENTRY_EMPTY..=ENTRY_CONTROL).contains(&kind) {
+            check_version(bytes)?;
+        }
         let (own, rest) = match kind {
             VOTE => take(bytes, 17)?,
             COMMIT | PERSISTED | TRUNCATE => take(bytes, 9)?,
@@ -179,7 +184,7 @@ impl RaftRecord {
                 let (base, rest) = take_base(bytes)?;
                 return Ok((Self::Base(Box::new(base)), rest));
             }
-            _ => return Err("it is of an unknown kind"),
+            _ => return Err(RecordError::Invalid("it is of an unknown kind")),
         };
         let first = u64_at(own, 1);
         let (body, rest) = match kind {
@@ -213,8 +218,31 @@ impl RaftRecord {
     }
 }
 
-fn take(bytes: &[u8], count: usize) -> Result<(&[u8], &[u8]), &'static str> {
-    bytes.split_at_checked(count).ok_or("its end is missing")
+/// Why bytes are not a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RecordError {
+    /// An entry is of a later version of the program.
+    LaterEntry { index: u64, version: u8 },
+    /// The problem.
+    Invalid(&'static str),
+}
+
+/// Checks the version of an entry.
+fn check_version(bytes: &[u8]) -> Result<(), RecordError> {
+    let (head, _) = take(bytes, ENTRY_BYTES)?;
+    match head[ENTRY_BYTES - 1] {
+        ENTRY_VERSION => Ok(()),
+        0 => Err(RecordError::Invalid("an entry has no version")),
+        version => Err(RecordError::LaterEntry {
+            index: u64_at(head, 1),
+            version,
+        }),
+    }
+}
+
+fn take(bytes: &[u8], count: usize) -> Result<(&[u8], &[u8]), RecordError> {
+    let parts = bytes.split_at_checked(count);
+    parts.ok_or(RecordError::Invalid("its end is missing"))
 }
 
 fn put_one(out: &mut [u8], kind: u8, number: u64) {
@@ -255,7 +283,7 @@ fn put_base(out: &mut [u8], base: &Base) {
     put_bytes(rest, &base.snapshot.members);
 }
 
-fn take_base(bytes: &[u8]) -> Result<(Base, &[u8]), &'static str> {
+fn take_base(bytes: &[u8]) -> Result<(Base, &[u8]), RecordError> {
     let (numbers, rest) = take(bytes, BASE_BYTES)?;
     let number = |at: usize| u64_at(numbers, 1 + 8 * at);
     let position = |at: usize| LogPosition {
@@ -279,7 +307,8 @@ fn take_base(bytes: &[u8]) -> Result<(Base, &[u8]), &'static str> {
         last: position(6),
     };
     if base.snapshot.position.index > base.last.index {
-        return Err("the log of a base record ends in its snapshot");
+        let why = "the log of a base record ends in its snapshot";
+        return Err(RecordError::Invalid(why));
     }
     Ok((base, rest))
 }
@@ -383,5 +412,28 @@ mod tests {
             rest = behind;
         }
         assert!(RaftRecord::decode(&[10; 64]).is_err());
+    }
+    /// What nodes of this version leave on their disks for ever.
+    #[test]
+    fn an_entry_has_these_bytes() {
+        let record = RaftRecord::Entry(LogEntry {
+            index: 2,
+            term: 9,
+            body: EntryBody::Control(Bytes::from_static(b"abc")),
+        });
+        let mut bytes = vec![0; record.encoded_bytes()];
+        record.encode(&mut bytes);
+        let mut expected = vec![8, 2, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, 1];
+        expected.extend([3, 0, 0, 0, b'a', b'b', b'c']);
+        assert_eq!(bytes, expected);
+        let version = 2;
+        bytes[17] = version;
+        let later = RecordError::LaterEntry { index: 2, version };
+        assert_eq!(RaftRecord::decode(&bytes), Err(later));
+        // Whatever follows.
+        assert_eq!(RaftRecord::decode(&bytes[..18]), Err(later));
+        bytes[17] = 0;
+        let found = RaftRecord::decode(&bytes);
+        assert!(matches!(found, Err(RecordError::Invalid(_))));
     }
 }

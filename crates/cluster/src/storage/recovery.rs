@@ -44,7 +44,7 @@ use super::error::StoreError;
 use super::log_suffix::{LogPosition, LogSuffix};
 use super::manifest::Manifest;
 use super::payload_index::{PAYLOAD_HEADER_BYTES, PayloadIndex};
-use super::raft_record::{Base, RaftRecord, Snapshot};
+use super::raft_record::{Base, RaftRecord, RecordError, Snapshot};
 use super::raft_stream::{self, RaftDamage, RaftStream};
 use crate::entry::{EntryBody, LogEntry, PayloadName, PayloadRef};
 use crate::fault_injection::{Fault, FaultInjection};
@@ -286,20 +286,26 @@ pub(super) fn replay(
     let payloads = PayloadIndex::new(identity.workers, planted);
     let mut seal = None;
     let (mut damage, mut raft_damage) = (Vec::new(), None);
-    let senseless = |frame: &Frame<'_>, why| StoreError::SenselessLog {
-        dir: dir.to_owned(),
-        stream: frame.position.worker.0,
-        generation: frame.position.generation,
-        sequence: frame.header.sequence,
-        why,
+    let refused = |frame: &Frame<'_>, refused| match refused {
+        Refused::LaterEntry { index, version } => StoreError::LaterEntry {
+            dir: dir.to_owned(),
+            index,
+            version,
+        },
+        Refused::Senseless(why) => StoreError::SenselessLog {
+            dir: dir.to_owned(),
+            stream: frame.position.worker.0,
+            generation: frame.position.generation,
+            sequence: frame.header.sequence,
+            why,
+        },
     };
     for info in &manifest.generations {
         let mut ends = vec![StreamEnd::default()];
         if raft_damage.is_none() && !raft_stream::is_cut_off(info) {
             let stream = RaftStream::new(disk, log_dir, identity.log_identity(), info);
-            let mut take = |frame: &Frame<'_>| {
-                take_raft(&mut raft, frame).map_err(|why| senseless(frame, why))
-            };
+            let mut take =
+                |frame: &Frame<'_>| take_raft(&mut raft, frame).map_err(|why| refused(frame, why));
             (ends[0], raft_damage) = stream.read(&mut take, unreadable)?;
         }
         for worker in 0..identity.workers {
@@ -312,7 +318,7 @@ pub(super) fn replay(
             );
             let mut reader = reader.map_err(unreadable)?;
             while let Some(frame) = reader.next_frame().map_err(unreadable)? {
-                take_payloads(&payloads, worker, &frame).map_err(|why| senseless(&frame, why))?;
+                take_payloads(&payloads, worker, &frame).map_err(|why| refused(&frame, why))?;
             }
             ends.push(reader.end());
             if let Some(skipped) = reader.take_skipped_damage() {
@@ -360,24 +366,40 @@ pub(super) fn holds_nothing(info: &GenerationInfo) -> bool {
     seal.is_some_and(|seal| seal.last_sequences.iter().all(|last| *last == 0))
 }
 
-fn take_raft(raft: &mut RaftState, frame: &Frame<'_>) -> Result<(), String> {
+/// Why a frame is not taken.
+enum Refused {
+    LaterEntry { index: u64, version: u8 },
+    Senseless(String),
+}
+
+impl From<RecordError> for Refused {
+    fn from(error: RecordError) -> Self {
+        match error {
+            RecordError::LaterEntry { index, version } => Self::LaterEntry { index, version },
+            RecordError::Invalid(why) => Self::Senseless(why.to_owned()),
+        }
+    }
+}
+
+fn take_raft(raft: &mut RaftState, frame: &Frame<'_>) -> Result<(), Refused> {
     let place = (frame.position.generation, frame.position.file_number);
     for record in frame.records() {
         let mut rest = record.payload;
         while !rest.is_empty() {
             let (record, behind) = RaftRecord::decode(rest)?;
-            raft.take(record, place)?;
+            raft.take(record, place).map_err(Refused::Senseless)?;
             rest = behind;
         }
     }
     Ok(())
 }
 
-fn take_payloads(index: &PayloadIndex, worker: u16, frame: &Frame<'_>) -> Result<(), String> {
+fn take_payloads(index: &PayloadIndex, worker: u16, frame: &Frame<'_>) -> Result<(), Refused> {
     let mut payloads = Vec::with_capacity(frame.header.records as usize);
     for record in frame.records() {
         let Some((header, payload)) = record.payload.split_at_checked(PAYLOAD_HEADER_BYTES) else {
-            return Err("a payload has no name".to_owned());
+            let why = "a payload has no name".to_owned();
+            return Err(Refused::Senseless(why));
         };
         let name = PayloadName {
             term: u64_at(header, 0),

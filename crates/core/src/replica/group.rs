@@ -221,7 +221,7 @@ impl GroupTransaction {
         let record = loop {
             let found = self.buffers.lookup_cache.find(table, key);
             let (record, is_new) = match found {
-                Some(record) => (record, false),
+                Some(record) => (self.locks.replica.faults.record_found(record), false),
                 None => self.find_or_create(table, key, next)?,
             };
             if is_new {

@@ -12,7 +12,7 @@
 //!
 //! Every byte is verified: the manifest and the list have checksums, and each run is read back, page by page.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -262,6 +262,10 @@ pub struct ImageCopy {
     list: Vec<u8>,
     /// From both, when they have arrived.
     head: Option<Head>,
+    /// The runs that are to come, the next one first.
+    missing: VecDeque<u32>,
+    /// Those that an earlier copy has left. They are verified while others come.
+    kept: VecDeque<u32>,
     /// The file that comes next.
     file: u32,
     offset: u64,
@@ -307,6 +311,8 @@ impl ImageCopy {
             manifest: Vec::new(),
             list: Vec::new(),
             head: None,
+            missing: VecDeque::new(),
+            kept: VecDeque::new(),
             file: MANIFEST,
             offset: 0,
             appender: None,
@@ -320,10 +326,33 @@ impl ImageCopy {
     pub fn remove_replica(disk: &dyn Disk, dir: &Path) -> Result<(), ImageCopyError> {
         let manifest = Manifest::path(dir);
         match disk.open(&manifest) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            Err(error) => return Err(device(&manifest, error)),
-            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(device(&manifest, error)),
+            Ok(_) => Self::remove_all(disk, dir),
         }
+    }
+
+    /// Whether a copy that did not come to its end has left files in a directory without a replica.
+    ///
+    /// # Errors
+    /// [`ImageCopyError::Device`]
+    pub fn is_left_in(disk: &dyn Disk, dir: &Path) -> Result<bool, ImageCopyError> {
+        let image_dir = image_dir(dir);
+        let files = match disk.list(&image_dir) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            files => files.map_err(|source| device(&image_dir, source))?,
+        };
+        let unfinished = disk.unfinished(&image_dir);
+        let unfinished = unfinished.map_err(|source| device(&image_dir, source))?;
+        Ok(!files.is_empty() || !unfinished.is_empty())
+    }
+
+    /// Removes the replica in a directory, or what an interrupted copy has left there.
+    ///
+    /// # Errors
+    /// [`ImageCopyError::Device`]; it may be repeated.
+    pub fn remove_all(disk: &dyn Disk, dir: &Path) -> Result<(), ImageCopyError> {
+        let manifest = Manifest::path(dir);
         for dir in [&image_dir(dir), dir] {
             let failed = |source| device(dir, source);
             let files = match disk.list(dir) {
@@ -353,8 +382,7 @@ impl ImageCopy {
     /// The stretch that it needs next: the file, and the offset in it. `None` if it has everything.
     #[must_use]
     pub fn wanted(&self) -> Option<(u32, u64)> {
-        let all = self.head.as_ref().map(|head| head.runs.len());
-        let has_all = all.is_some_and(|runs| (self.file - FIRST_RUN) as usize == runs);
+        let has_all = self.head.is_some() && self.missing.is_empty();
         (!has_all).then_some((self.file, self.offset))
     }
 
@@ -398,7 +426,7 @@ impl ImageCopy {
     }
 
     fn append(&mut self, file_bytes: u64, bytes: &[u8]) -> Result<(), ImageCopyError> {
-        let Some(run) = self.run() else {
+        let Some(run) = self.run(self.file) else {
             return Ok(());
         };
         if run.len_bytes() != file_bytes {
@@ -417,15 +445,15 @@ impl ImageCopy {
         appender.append(bytes).map_err(failed)
     }
 
-    /// The run that comes next.
-    fn run(&self) -> Option<&SegmentFile> {
+    /// The run of this number.
+    fn run(&self, file: u32) -> Option<&SegmentFile> {
         let runs = &self.head.as_ref()?.runs;
-        runs.get((self.file - FIRST_RUN) as usize)
+        runs.get(file.checked_sub(FIRST_RUN)? as usize)
     }
 
     fn end_file(&mut self) -> Result<(), ImageCopyError> {
         if let Some(appender) = self.appender.take()
-            && let Some(run) = self.run()
+            && let Some(run) = self.run(self.file)
         {
             let path = run.file.rows_path(&self.dir);
             appender.finish().map_err(|source| device(&path, source))?;
@@ -434,14 +462,57 @@ impl ImageCopy {
                 return Err(ImageCopyError::Damaged(Box::new(error)));
             }
         }
-        if self.file == LIST {
-            self.head = Some(self.read_head()?);
-            if !self.keeps_earlier {
-                self.remove_others()?;
+        match self.file {
+            MANIFEST => self.file = LIST,
+            LIST => {
+                self.head = Some(self.read_head()?);
+                if !self.keeps_earlier {
+                    self.remove_others()?;
+                }
+                self.look_for_runs()?;
+            }
+            _ => {
+                self.missing.pop_front();
+                self.verify_kept()?;
             }
         }
-        (self.file, self.offset) = (self.file + 1, 0);
-        self.skip_those_there()
+        self.offset = 0;
+        if self.head.is_some() {
+            while self.missing.is_empty() && self.verify_kept()? {}
+            self.file = self.missing.front().copied().unwrap_or(self.file);
+        }
+        Ok(())
+    }
+
+    /// Finds the runs that an earlier copy has left.
+    fn look_for_runs(&mut self) -> Result<(), ImageCopyError> {
+        let runs = self.head.as_ref().map_or(0, |head| head.runs.len());
+        for file in (FIRST_RUN..).take(runs) {
+            let Some(run) = self.run(file) else { continue };
+            let path = run.file.rows_path(&self.dir);
+            match self.disk.open(&path) {
+                Ok(_) => self.kept.push_back(file),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    self.missing.push_back(file);
+                }
+                Err(error) => return Err(device(&path, error)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Verifies one of the runs that an earlier copy has left; a damaged one comes again. Returns whether there was one.
+    fn verify_kept(&mut self) -> Result<bool, ImageCopyError> {
+        let Some(file) = self.kept.pop_front() else {
+            return Ok(false);
+        };
+        if let Some(run) = self.run(file)
+            && self.verify(run).is_err()
+        {
+            remove_if_there(&*self.disk, &run.file.rows_path(&self.dir))?;
+            self.missing.push_back(file);
+        }
+        Ok(true)
     }
 
     fn verify(&self, run: &SegmentFile) -> Result<(), SegmentError> {
@@ -503,22 +574,6 @@ impl ImageCopy {
         for file in files {
             if ImageFileName::of(&file.path).is_some() && !kept.contains(&file.path) {
                 remove_if_there(&*self.disk, &file.path)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Goes on behind the runs that an earlier copy has left.
-    fn skip_those_there(&mut self) -> Result<(), ImageCopyError> {
-        while let Some(run) = self.run() {
-            let path = run.file.rows_path(&self.dir);
-            match self.disk.open(&path) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-                Err(error) => return Err(device(&path, error)),
-                Ok(_) if self.verify(run).is_err() => {
-                    return remove_if_there(&*self.disk, &path);
-                }
-                Ok(_) => self.file += 1,
             }
         }
         Ok(())

@@ -34,6 +34,7 @@
 mod apply;
 mod changes;
 mod error;
+mod fault_injection;
 mod group;
 mod group_pool;
 mod held_locks;
@@ -55,6 +56,8 @@ use parking_lot::{Mutex, RwLock};
 
 pub use self::apply::Applied;
 pub use self::error::{LockError, ReplicaError, WriteError};
+#[cfg(feature = "simulation")]
+pub use self::fault_injection::ReplicaFault;
 pub use self::group::{GroupTransaction, Slot};
 pub use self::held_locks::HeldLocks;
 pub use self::image_copy::{ImageCopy, ImageCopyError, PinnedImage};
@@ -62,6 +65,7 @@ pub use self::replica_image::ImageReport;
 pub use self::replica_view::ReplicaView;
 
 use self::apply::Applier;
+use self::fault_injection::FaultInjection;
 use self::group_pool::GroupPool;
 use crate::api::database::Database;
 use crate::catalogue::image_files::FileNumber;
@@ -105,6 +109,7 @@ pub struct Replica {
     drops: AtomicU64,
     /// Files of the image that are damaged: the next image does without them.
     damaged_files: Mutex<BTreeSet<FileNumber>>,
+    faults: FaultInjection,
 }
 
 impl Replica {
@@ -141,6 +146,7 @@ impl Replica {
             pool: Mutex::default(),
             drops: AtomicU64::new(0),
             damaged_files: Mutex::default(),
+            faults: FaultInjection::default(),
             db,
         };
         {
@@ -234,6 +240,7 @@ impl Replica {
         }
         catalogue.manifest.drop_table(id);
         catalogue.ids.remove(&name);
+        self.faults.note_dropped(&name, id);
         self.engine().raw_tables.lock().remove(&id);
         shared.loader.forget(id);
         self.note_tables(&mut applier, &catalogue);
@@ -248,7 +255,7 @@ impl Replica {
     fn add_table(&self, catalogue: &mut Catalogue, name: &str, fixed_keys: bool) -> TableId {
         let shared = &self.db.shared;
         let info = TableInfo {
-            id: catalogue.manifest.next_table(),
+            id: self.faults.new_number(&mut catalogue.manifest, name),
             name: name.to_owned(),
             key_type: String::new(),
             value_type: String::new(),
@@ -262,7 +269,9 @@ impl Replica {
         };
         let id = info.id;
         let change = shared.begin_change(catalogue, name);
-        catalogue.manifest.tables.push(info.clone());
+        let tables = &mut catalogue.manifest.tables;
+        let place = tables.partition_point(|it| it.id < info.id);
+        tables.insert(place, info.clone());
         catalogue.ids.add(name.to_owned(), id);
         shared.add_raw_table(info, change);
         id

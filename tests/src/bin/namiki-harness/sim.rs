@@ -134,10 +134,12 @@ fn explore(arguments: &Arguments) -> Result<(), String> {
 
 fn find_fault(arguments: &Arguments, name: &str) -> Result<(), String> {
     let named = |fault: &&Fault| name == "all" || name == format!("{fault:?}");
-    let known = || Fault::ALL.iter().chain(Fault::OF_STARTS);
-    let faults: Vec<_> = known().filter(named).collect();
+    let faults: Vec<_> = Fault::ALL.iter().filter(named).collect();
     if faults.is_empty() {
-        let all: Vec<_> = known().map(|fault| format!("{fault:?}")).collect();
+        let all: Vec<_> = Fault::ALL
+            .iter()
+            .map(|fault| format!("{fault:?}"))
+            .collect();
         return Err(format!(
             "there is no fault `{name}`; there are: all, {}",
             all.join(", ")
@@ -146,10 +148,7 @@ fn find_fault(arguments: &Arguments, name: &str) -> Result<(), String> {
     let mut not_found = Vec::new();
     for fault in faults {
         let found = (arguments.seed..arguments.seed + 200).find_map(|seed| {
-            let options = SimOptions {
-                planted: Some(*fault),
-                ..options(arguments, seed)
-            };
+            let options = options(arguments, seed).with_fault(*fault);
             run_caught(&options).err().map(|why| (seed, why))
         });
         match found {

@@ -2,7 +2,7 @@
 
 use namiki_client::protocol::{Request, Response};
 
-use super::{Answer, Answered, DROP, FATE, GROUP, Pending, READ, SETUP, SimClient, TABLE};
+use super::{Answer, Answered, DROP, FATE, Floor, GROUP, Pending, READ, SETUP, SimClient, TABLE};
 use crate::simulation::workload::{TABLES, opens_accounts};
 
 impl SimClient {
@@ -77,7 +77,8 @@ impl SimClient {
                                 commands,
                             };
                             // Some of its commands may have been executed long ago.
-                            self.send((GROUP, group), submit, now_ns, 0, &mut sent);
+                            let floor = Floor::default();
+                            self.send((GROUP, group), submit, now_ns, floor, &mut sent);
                         }
                         self.know_earlier();
                         let fate = Answer::Fate {
@@ -86,7 +87,7 @@ impl SimClient {
                             outcomes,
                             is_given_up: !is_again && !self.shares_journal,
                         };
-                        (!self.has_successor).then_some((0, fate))
+                        (!self.has_successor).then_some((Floor::default(), fate))
                     }
                     _ => None,
                 }
@@ -96,7 +97,7 @@ impl SimClient {
                 let key = (TABLE, place.ok_or("a table has a name of its own")? as u64);
                 // A late copy of an earlier answer tells of an earlier table.
                 let pending = self.pending.get(&key).map(|it| it.floor);
-                pending.filter(|floor| lsn > *floor).map(|floor| {
+                pending.filter(|floor| lsn > floor.seen).map(|floor| {
                     self.pending.remove(&key);
                     self.workload.know_table(&name, table);
                     (floor, Answer::Created { lsn, name, table })

@@ -15,23 +15,31 @@ use namiki_client::protocol::{
 };
 use namiki_platform::seeded_random::Random;
 
-use super::model::RowValue;
+use super::value_chain::RowValue;
 use super::workload::{ACCOUNTS_TABLE, TABLES, Workload, has_eight_byte_keys};
+
+/// What was known when a request was first sent.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Floor {
+    /// The last LSN that a client had seen, which the answer must have seen, too.
+    pub(super) seen: u64,
+    /// The last LSN by which a command or a request about a table was acknowledged. A follower may have applied more than the
+    /// leader, and shows that a table is gone to which a command of the leader still finds its way.
+    pub(super) acknowledged: u64,
+}
 
 /// An unanswered request.
 #[derive(Clone, Debug)]
 pub(super) struct Pending {
     pub(super) request: Request,
-    /// What the answer must have seen. In general the last LSN that any client had seen when this was first sent.
-    pub(super) floor: u64,
+    pub(super) floor: Floor,
     pub(super) sent_ns: u64,
 }
 
 /// An answer, for the checker.
 #[derive(Debug)]
 pub(super) struct Answered {
-    /// As of [`Pending::floor`].
-    pub(super) floor: u64,
+    pub(super) floor: Floor,
     pub(super) answer: Answer,
 }
 
@@ -179,7 +187,7 @@ impl SimClient {
             resumes: Some(session),
             nonce: self.nonce,
             journal,
-            shares_journal: self.resumes.is_some(),
+            shares_journal: self.shares_journal || self.resumes.is_some(),
             seen: self.seen,
             is_first: self.is_first,
             has_opened: self.has_opened,
@@ -199,7 +207,7 @@ impl SimClient {
     }
 
     /// The requests that it sends now.
-    pub(super) fn act(&mut self, now_ns: u64, floor: u64) -> Vec<Request> {
+    pub(super) fn act(&mut self, now_ns: u64, floor: Floor) -> Vec<Request> {
         let mut sent = Vec::new();
         if self.is_gone {
             return sent;
@@ -278,10 +286,13 @@ impl SimClient {
         } else {
             let count = 1 + self.random.below(8);
             let commands = (0..count).map(|_| {
-                let item = self.random.chance(0.4);
-                let item = item.then(|| self.workload.change_item(&mut self.random));
-                let command = item.flatten();
-                command.unwrap_or_else(|| self.workload.transfer(accounts, &mut self.random))
+                let (workload, random) = (&mut self.workload, &mut self.random);
+                let command = match random.below(20) {
+                    0..=6 => workload.change_item(random),
+                    7 | 8 => workload.transfer_items(random),
+                    _ => None,
+                };
+                command.unwrap_or_else(|| workload.transfer(accounts, random))
             });
             let commands = commands.collect();
             self.submit(session, commands, now_ns, floor, &mut sent);
@@ -290,11 +301,17 @@ impl SimClient {
     }
 
     /// Reads rows, a range, or the list of the tables.
-    fn read(&mut self, now_ns: u64, floor: u64, sent: &mut Vec<Request>) {
+    fn read(&mut self, now_ns: u64, floor: Floor, sent: &mut Vec<Request>) {
         let (freshness, floor) = match self.random.below(11) {
             0 => (Freshness::Strong, floor),
-            1 => (Freshness::AtLeast(self.seen), self.seen),
-            2 => (Freshness::AtLeast(0), 0),
+            1 => (
+                Freshness::AtLeast(self.seen),
+                Floor {
+                    seen: self.seen,
+                    ..floor
+                },
+            ),
+            2 => (Freshness::AtLeast(0), Floor::default()),
             _ => (Freshness::Leader, floor),
         };
         let request = self.next_read();
@@ -325,7 +342,7 @@ impl SimClient {
         session: SessionId,
         commands: Vec<Command>,
         now_ns: u64,
-        floor: u64,
+        floor: Floor,
         sent: &mut Vec<Request>,
     ) {
         let group = self.next_group;
@@ -345,7 +362,7 @@ impl SimClient {
         key: (u8, u64),
         request: Request,
         sent_ns: u64,
-        floor: u64,
+        floor: Floor,
         sent: &mut Vec<Request>,
     ) {
         sent.push(request.clone());

@@ -172,6 +172,37 @@ fn an_interrupted_copy_goes_on_with_whole_runs() {
     assert_eq!(hash_of(&open(&disk, "/copy")), hash_of(&sender));
 }
 
+/// What is left is verified while the rest comes, not before.
+#[test]
+fn runs_that_are_left_are_verified_while_others_come() {
+    let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+    let sender = sender(&disk);
+    let dir = Path::new("/copy");
+    let image = sender.pin_image().unwrap().unwrap();
+    let begin = || ImageCopy::begin(Arc::clone(&disk), dir, image.id()).unwrap();
+    let mut copying = begin();
+    copy(&image, &mut copying, 1 << 20, 4).unwrap();
+    drop(copying);
+    assert!(ImageCopy::is_left_in(&*disk, dir).unwrap());
+    let left = disk.list(&dir.join("image")).unwrap();
+    let mut copying = begin();
+    copy(&image, &mut copying, 1 << 20, 2).unwrap();
+    assert_eq!(copying.wanted(), Some((4, 0)));
+    for file in left {
+        flip(&disk, &file.path);
+    }
+    // The last one comes, and one of the damaged ones is found; then the other one.
+    copy(&image, &mut copying, 1 << 20, 1).unwrap();
+    assert_eq!(copying.wanted(), Some((2, 0)));
+    copy(&image, &mut copying, 1 << 20, 1).unwrap();
+    assert_eq!(copying.wanted(), Some((3, 0)));
+    copy(&image, &mut copying, 1 << 20, 1).unwrap();
+    copying.finish().unwrap();
+    assert_eq!(hash_of(&open(&disk, "/copy")), hash_of(&sender));
+    ImageCopy::remove_all(&*disk, dir).unwrap();
+    assert!(!ImageCopy::is_left_in(&*disk, dir).unwrap());
+}
+
 #[test]
 fn damage_on_the_way_is_found() {
     let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
