@@ -15,7 +15,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use namiki_client::protocol::{MemberChange, Response, SessionId};
+use namiki_client::protocol::{Command, MemberChange, Response, SessionId};
 
 use crate::control::Control;
 use crate::fair_share::is_share;
@@ -164,6 +164,24 @@ impl Office {
         is_first
     }
 
+    /// Whether one of the commands touches a table with a drop under way.
+    pub(crate) fn is_dropping(&self, commands: &[Command]) -> bool {
+        let drops = self.control.keys().filter_map(|control| match control {
+            Control::DropTable { table } => Some(*table),
+            _ => None,
+        });
+        let dropped: Vec<u32> = drops.collect();
+        let touches = |command: &Command| match command {
+            Command::Transfer { table, .. } => dropped.contains(table),
+            Command::Write(write) => {
+                let conditions = write.conditions.iter().map(|it| it.table);
+                let mut tables = conditions.chain(write.rows.iter().map(|it| it.0));
+                tables.any(|table| dropped.contains(&table))
+            }
+        };
+        !dropped.is_empty() && commands.iter().any(touches)
+    }
+
     /// Takes the connections that a control entry answers. Also returns whether it is to be proposed again, for others.
     #[must_use]
     pub(crate) fn take_waiting(&mut self, control: &Control) -> (Vec<ConnectionId>, bool) {
@@ -230,7 +248,17 @@ mod tests {
         let drop = || Control::DropTable { table: 7 };
         let wait =
             |office: &mut Office, connection| office.wait_for(drop(), ConnectionId(connection));
+        let transfer = |table| {
+            [Command::Transfer {
+                table,
+                from: 1,
+                to: 2,
+                amount: 1,
+            }]
+        };
+        assert!(!office.is_dropping(&transfer(7)));
         assert!(wait(&mut office, 1));
+        assert!(office.is_dropping(&transfer(7)) && !office.is_dropping(&transfer(8)));
         assert!(!wait(&mut office, 2) && !wait(&mut office, 3));
         let first = office.take_waiting(&drop());
         assert_eq!(first, (vec![ConnectionId(1)], true));

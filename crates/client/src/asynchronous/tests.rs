@@ -31,6 +31,7 @@ mod node {
                 cluster: CLUSTER,
                 node: 1,
                 group_commands_max: 10,
+                addresses: Vec::new(),
             });
             node
         }

@@ -37,6 +37,7 @@ impl Address {
             cluster: CLUSTER,
             node: 1,
             group_commands_max: 10,
+            addresses: Vec::new(),
         });
         node
     }
@@ -437,6 +438,7 @@ fn a_cluster_at_a_reused_address_is_asked_for_nothing() {
             cluster: CLUSTER,
             node: 1,
             group_commands_max: 10,
+            addresses: Vec::new(),
         });
         let (mut node, cluster) = address.meet();
         assert_eq!(cluster, CLUSTER, "sessions belong to the client's cluster");
@@ -445,6 +447,7 @@ fn a_cluster_at_a_reused_address_is_asked_for_nothing() {
             cluster: CLUSTER,
             node: 1,
             group_commands_max: 10,
+            addresses: Vec::new(),
         });
         node.opens_session();
         assert_eq!(node.group().0, 1);

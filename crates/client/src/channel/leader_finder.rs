@@ -1,7 +1,7 @@
 //! Selection of the next node to try.
 //!
 //! The node that another one has named as the leader comes first. Otherwise the addresses are tried
-//! in turn, with a growing, partly random backoff, so that clients that lost a leader at the same
+//! in turn, first those that the client was given and then those of members that were added since, with a growing, partly random backoff, so that clients that lost a leader at the same
 //! time do not reconnect at the same time.
 //!
 //! Nodes that fell silent are skipped for a while, even if another one names them: until the nodes
@@ -12,6 +12,8 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::time::{Duration, Instant};
 
+/// The most addresses that are learned.
+const LEARNED_MAX: usize = 64;
 const PAUSE_FIRST: Duration = Duration::from_millis(5);
 const PAUSE_LONGEST: Duration = Duration::from_millis(100);
 /// Time for which a silent node is skipped: about the length of an election.
@@ -20,7 +22,9 @@ const PASSED_OVER: Duration = Duration::from_millis(500);
 /// Addresses, and what is known of the leader.
 #[derive(Debug)]
 pub(crate) struct LeaderFinder {
+    /// Those that the client was given, then those that a node has told.
     addresses: Vec<String>,
+    given: usize,
     next: usize,
     hint: Option<String>,
     /// The address that was tried last.
@@ -35,6 +39,7 @@ impl LeaderFinder {
     pub(crate) fn new(addresses: Vec<String>) -> Self {
         let random = RandomState::new().build_hasher().finish() | 1;
         Self {
+            given: addresses.len(),
             addresses,
             next: 0,
             hint: None,
@@ -49,6 +54,16 @@ impl LeaderFinder {
     pub(crate) fn shuffle(&mut self) {
         let offset = self.random % self.addresses.len().max(1) as u64;
         self.addresses.rotate_left(offset as usize);
+    }
+
+    /// A node has told where the members are. The addresses that it has told before are forgotten.
+    pub(crate) fn learn(&mut self, addresses: Vec<String>) {
+        self.addresses.truncate(self.given);
+        for address in addresses.into_iter().take(LEARNED_MAX) {
+            if !self.addresses.contains(&address) {
+                self.addresses.push(address);
+            }
+        }
     }
 
     /// The address at which a leader was found last, then the others.
@@ -130,6 +145,19 @@ impl LeaderFinder {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn members_that_a_node_tells_are_tried_after_the_given_ones() {
+        let mut finder = LeaderFinder::new(vec!["a".to_owned()]);
+        finder.learn(vec!["b".to_owned(), "a".to_owned()]);
+        let now = Instant::now();
+        let tried = |finder: &mut LeaderFinder| [0; 3].map(|_| finder.next(now));
+        assert_eq!(tried(&mut finder), ["a", "b", "a"]);
+        finder.learn(vec!["c".to_owned()]);
+        let mut all = tried(&mut finder);
+        all.sort();
+        assert!(!all.contains(&"b".to_owned()) && all.contains(&"c".to_owned()));
+    }
 
     fn finder() -> LeaderFinder {
         LeaderFinder::new(vec!["a".to_owned(), "b".to_owned(), "c".to_owned()])

@@ -331,6 +331,7 @@ impl Channel {
             Response::SessionsFull { limit, .. } => {
                 answer(self, Key::Control, Answer::SessionsFull(limit));
             }
+            Response::Nodes { addresses } => self.finder.learn(addresses),
             Response::Disconnected { reason } => self.give_up(now, &reason.to_string()),
             Response::Refused { request, reason } => {
                 self.note(&reason);
@@ -403,9 +404,10 @@ impl Channel {
 
     fn received_greeting(&mut self, response: Response, now: Instant) {
         match response {
-            Response::Welcome { cluster, .. }
-                if self.options.cluster.is_none_or(|it| it == cluster) =>
-            {
+            Response::Welcome {
+                cluster, addresses, ..
+            } if self.options.cluster.is_none_or(|it| it == cluster) => {
+                self.finder.learn(addresses);
                 self.options.cluster = Some(cluster);
                 self.other_cluster = None;
                 self.state = State::Ready {

@@ -12,6 +12,7 @@ fn welcome(cluster: u128) -> Response {
         cluster,
         node: 1,
         group_commands_max: 10,
+        addresses: Vec::new(),
     }
 }
 

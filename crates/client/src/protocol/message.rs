@@ -203,6 +203,8 @@ pub enum Response {
         node: u64,
         /// The longest group of commands that is accepted.
         group_commands_max: u32,
+        /// As in [`Response::Nodes`].
+        addresses: Vec<String>,
     },
     /// The answer to [`Request::OpenSession`].
     SessionOpened {
@@ -374,6 +376,11 @@ pub enum Response {
         /// `None`: they were acknowledged, and are forgotten. Empty: no command of the group is in
         /// the log. Otherwise one for each command, and `None` for those that are not in the log.
         outcomes: Option<Vec<Option<Outcome>>>,
+    },
+    /// Where the members are reached by clients, as far as the log says. A node sends it when they change; it answers no request.
+    Nodes {
+        /// Their addresses.
+        addresses: Vec<String>,
     },
     /// The answer to a read that was to see more than this node has applied in time.
     Behind {

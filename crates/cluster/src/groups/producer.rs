@@ -264,6 +264,10 @@ impl Producer {
             }
             Some(KnownGroup::Outcomes(known)) => known,
         };
+        // Another node may have applied the entry of the drop already, and shown it to a reader that sends this.
+        if office.is_dropping(&commands) {
+            return Some(Response::Busy { request: number });
+        }
         // A group that was sent before has its place.
         if known.is_empty()
             && (sessions.unacknowledged(session) >= self.limits.unacknowledged_groups

@@ -304,6 +304,7 @@ async fn serve_client(
         cluster: shared.identity.cluster,
         node: shared.identity.node.number(),
         group_commands_max: shared.settings.group_commands_max,
+        addresses: shared.client_addresses(),
     };
     queue.push(welcome, &shared.client_wakeups);
     let client = ConnectedClient {

@@ -86,6 +86,13 @@ impl ClientRegistry {
     pub(super) fn count(&self) -> usize {
         self.connections.read().len()
     }
+
+    /// Appends a response for each client.
+    pub(super) fn push_to_all(&self, response: &Response, wakeups: &Wakeups) {
+        for queue in self.connections.read().values() {
+            queue.push(response.clone(), wakeups);
+        }
+    }
 }
 
 /// Responses to one client.

@@ -228,6 +228,14 @@ impl Shared {
         shared
     }
 
+    /// The addresses of the members for clients, as far as the log says.
+    pub(super) fn client_addresses(&self) -> Vec<String> {
+        let peers = self.peers.read();
+        let members = peers.membership.members().iter();
+        let addresses = members.filter_map(|it| Some(it.addresses.as_ref()?.client.clone()));
+        addresses.collect()
+    }
+
     pub(super) fn peer(&self, node: NodeId) -> Option<Arc<Peer>> {
         let peers = self.peers.read();
         peers.all.iter().find(|peer| peer.node == node).cloned()
@@ -337,6 +345,7 @@ impl Network for Shared {
     }
 
     fn set_members(&self, members: &Membership) {
+        let before = self.client_addresses();
         let mut peers = self.peers.write();
         peers.membership = members.clone();
         let expected = peers.expected(self.identity.node);
@@ -356,6 +365,12 @@ impl Network for Shared {
             self.add(&mut peers, *node);
         }
         peers.members = expected;
+        drop(peers);
+        let addresses = self.client_addresses();
+        if addresses != before {
+            let response = Response::Nodes { addresses };
+            (self.clients).push_to_all(&response, &self.client_wakeups);
+        }
     }
 
     fn reply(&self, to: ConnectionId, mut response: Response) {

@@ -50,6 +50,7 @@ fn connect(node: &Node) -> TcpStream {
         cluster: CLUSTER,
         node: 1,
         group_commands_max: 100,
+        addresses: Vec::new(),
     };
     assert_eq!(receive(&mut stream), Some(welcome));
     stream

@@ -260,6 +260,7 @@ fn members_are_dialled_at_their_addresses_in_the_log() {
         cluster: CLUSTER,
         node: 1,
         group_commands_max: 100,
+        addresses: vec!["client-of-1".to_owned(), "client-of-3".to_owned()],
     })
     .unwrap();
     expected.extend(encoded(&leader("client-of-3")).unwrap());
