@@ -27,6 +27,8 @@ use crate::node_id::NodeId;
 
 /// The most members.
 pub(crate) const MEMBERS_MAX: usize = 32;
+/// The most numbers of former members.
+const REMOVED_MAX: usize = 4096;
 /// The longest address: a host name, and a port.
 const ADDRESS_BYTES_MAX: usize = 253 + 6;
 
@@ -93,7 +95,7 @@ impl MembershipChange {
 
     fn is_bounded(&self) -> bool {
         match self {
-            Self::Add { addresses, .. } => is_address_pair(addresses),
+            Self::Add { node, addresses } => node.number() > 0 && is_address_pair(addresses),
             Self::Move { moved } => {
                 (1..=MEMBERS_MAX).contains(&moved.len())
                     && moved
@@ -160,6 +162,32 @@ impl Membership {
         }
     }
 
+    /// Whether a node has no other to ask: it is alone after the committed entries of its log, and after all. `at_snapshot`: the bytes of the
+    /// members there; empty: the founders.
+    pub(crate) fn is_alone<'a>(
+        (at_snapshot, founders): (&[u8], &[NodeId]),
+        (commit, entries): (u64, impl IntoIterator<Item = &'a LogEntry>),
+    ) -> bool {
+        let at_snapshot = Self::decode(at_snapshot);
+        let mut members = at_snapshot.unwrap_or_else(|| Self::new(founders));
+        let mut most = members.members.len();
+        for entry in entries {
+            let Some(change) = MembershipChange::of(entry) else {
+                continue;
+            };
+            if members.allows(&change) {
+                members.apply(&change);
+                let now = members.members.len();
+                most = if entry.index <= commit {
+                    now
+                } else {
+                    most.max(now)
+                };
+            }
+        }
+        most == 1
+    }
+
     /// Its bytes, for a snapshot.
     pub(crate) fn encode(&self) -> Bytes {
         postcard::to_stdvec(self)
@@ -178,9 +206,17 @@ impl Membership {
     /// Whether it may come from another node: it has a voter, and its numbers ascend.
     pub(crate) fn is_sound(&self) -> bool {
         let numbers: Vec<u64> = self.nodes().map(NodeId::number).collect();
+        let removed = self.removed.iter().map(|it| it.number());
+        let mut all: Vec<u64> = numbers.iter().copied().chain(removed).collect();
+        all.sort_unstable();
         let mut addresses = self.members.iter().filter_map(|it| it.addresses.as_ref());
         self.voters().next().is_some()
             && self.members.len() <= MEMBERS_MAX
+            && self.voters_before.len() <= MEMBERS_MAX
+            && self.removed.len() <= REMOVED_MAX
+            && self.changes < u64::MAX / 2
+            && all[0] > 0
+            && all.windows(2).all(|pair| pair[0] < pair[1])
             && numbers.windows(2).all(|pair| pair[0] < pair[1])
             && addresses.all(is_address_pair)
     }
@@ -203,8 +239,7 @@ impl Membership {
         voters.map(|it| it.node)
     }
 
-    /// The voters before the last change. One of them that is none any more, and has not heard so, may still count what others
-    /// have sent it.
+    /// The voters before the last change of the voters. A removed one may not know it yet, and count what others have sent it.
     pub(crate) fn voters_before(&self) -> &[NodeId] {
         &self.voters_before
     }
@@ -288,7 +323,9 @@ impl Membership {
                     && self.members.len() < MEMBERS_MAX
             }
             MembershipChange::Remove { node } => {
-                self.has(*node) && self.voters().any(|it| it != *node)
+                self.has(*node)
+                    && self.voters().any(|it| it != *node)
+                    && self.removed.len() < REMOVED_MAX
             }
             MembershipChange::Move { moved } => moved.iter().all(|(node, _)| self.has(*node)),
             MembershipChange::Settle => !self.is_settled(),
@@ -302,7 +339,7 @@ impl Membership {
     pub(crate) fn apply(&mut self, change: &MembershipChange) {
         assert!(self.allows(change), "{change:?} fits {self:?}");
         self.changes += 1;
-        self.voters_before = self.voters().collect();
+        let before: Vec<NodeId> = self.voters().collect();
         match change {
             MembershipChange::Replace { lost, replacement } => {
                 let member = self.member_mut(*lost);
@@ -329,6 +366,10 @@ impl Membership {
                 }
             }
             MembershipChange::Settle => {}
+        }
+        // A change that leaves the voters settles nothing.
+        if *change == MembershipChange::Settle || !self.voters().eq(before.iter().copied()) {
+            self.voters_before = before;
         }
     }
 
@@ -416,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn members_that_went_have_no_say() {
+    fn removed_and_replaced_nodes_are_gone() {
         let mut it = membership();
         assert!(!it.has_gone(NodeId::first(3)) && !it.has_gone(NodeId::new(3, 2)));
         it.apply(&replace(3, 1));
@@ -449,10 +490,33 @@ mod tests {
         assert_eq!((it.is_settled(), it.voters_before().len()), (true, 3));
         it.apply(&MembershipChange::Remove { node });
         assert_eq!((it.is_settled(), it.voters_before().len()), (false, 4));
+        let moved = vec![(NodeId::first(1), addresses(1))];
+        it.apply(&MembershipChange::Move { moved });
+        assert!(!it.is_settled());
         it.apply(&MembershipChange::Settle);
         assert_eq!((it.is_settled(), it.voters_before().len()), (true, 3));
         it.apply(&replace(3, 1));
         assert!(!it.is_settled());
+    }
+
+    #[test]
+    fn a_node_is_alone_once_a_removal_is_committed() {
+        let founders = [1, 2].map(NodeId::first);
+        let change = MembershipChange::Remove {
+            node: NodeId::first(2),
+        };
+        let removal = LogEntry {
+            index: 7,
+            term: 1,
+            body: EntryBody::Membership(change.encode()),
+        };
+        let is_alone = |founders: &[NodeId], commit| {
+            Membership::is_alone((&[], founders), (commit, [&removal]))
+        };
+        assert!(is_alone(&founders, 7) && !is_alone(&founders, 6));
+        assert!(is_alone(&founders[..1], 0));
+        let image = Membership::new(&founders).encode();
+        assert!(!Membership::is_alone((&image, &founders[..1]), (0, [])));
     }
 
     #[test]
@@ -490,6 +554,11 @@ mod tests {
         assert_eq!(Membership::decode(&it.encode()), Some(it.clone()));
         assert_eq!(Membership::decode(&Membership::default().encode()), None);
         assert_eq!(Membership::decode(b"\x07"), None);
+        let mut twice = it.clone();
+        twice.removed = vec![NodeId::first(1)];
+        assert_eq!(Membership::decode(&twice.encode()), None);
+        let none = Membership::new(&[NodeId::first(0), NodeId::first(1)]);
+        assert_eq!(Membership::decode(&none.encode()), None);
         it.members.swap(0, 1);
         assert_eq!(Membership::decode(&it.encode()), None);
     }

@@ -62,8 +62,8 @@ struct Reports {
     /// By node, with the tick of the last report.
     rooms: BTreeMap<NodeId, (Room, u64)>,
     pace: Pace,
-    /// The tick at which leadership was last offered for lack of room.
-    offered: Option<u64>,
+    /// The tick at which leadership was last offered for lack of room, and the voter.
+    offered: Option<(u64, NodeId)>,
 }
 
 impl Rooms {
@@ -153,14 +153,21 @@ impl Rooms {
             }
         };
         self.allowance.store(allowance, Ordering::Relaxed);
-        let is_due = |at: u64| reports.ticks - at >= self.patience;
+        let is_due = |(at, _): (u64, NodeId)| reports.ticks - at >= self.patience;
         if own.bytes > 0 || may_stay || !reports.offered.is_none_or(is_due) {
             return None;
         }
-        let can_lead = |(room, _): &&(Room, NodeId)| room.bytes > 0 && !room.is_low;
-        let (_, to) = voters.iter().find(can_lead)?;
-        reports.offered = Some(reports.ticks);
-        Some(*to)
+        // One that has not told cannot be relied on, and the last one may have refused.
+        let can_lead = |(room, node): &&(Room, NodeId)| {
+            room.bytes > 0 && !room.is_low && reports.rooms.contains_key(node)
+        };
+        let is_other = |node: NodeId| reports.offered.is_none_or(|(_, last)| last != node);
+        let suitable = || voters.iter().filter(can_lead).map(|(_, node)| *node);
+        let to = suitable()
+            .find(|node| is_other(*node))
+            .or_else(|| suitable().next())?;
+        reports.offered = Some((reports.ticks, to));
+        Some(to)
     }
 
     /// Whether a leader accepts commands of this size now.
@@ -174,6 +181,11 @@ impl Rooms {
                 true
             }
         }
+    }
+
+    /// Whether a leader accepts no commands, as too few voters have room.
+    pub(crate) fn refuses(&self) -> bool {
+        self.reports.lock().pace == Pace::Refused
     }
 
     /// How a leader accepts commands, and the room that other nodes have told it.

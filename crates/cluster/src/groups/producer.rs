@@ -575,7 +575,10 @@ impl Producer {
         {
             return refused(0, &error.to_string());
         }
-        if office.control_waiting >= self.limits.control {
+        // An entry without a payload takes room, too.
+        let closes = matches!(control, Control::CloseHeldSession { .. });
+        let has_room = closes || !self.shared.rooms.refuses();
+        if office.control_waiting >= self.limits.control || !has_room {
             return Some(Response::Busy { request: 0 });
         }
         let body = EntryBody::Control(control.encode());

@@ -94,12 +94,12 @@ impl Checkpointer {
                 self.shared.pinned_images.lock().look();
                 self.pause = self.pause.saturating_sub(1);
                 self.ask_if_due();
-                Ok(())
+                self.truncate_if_due()
             }
             ImageEvent::NoRoom => {
                 self.shared.room.looked();
                 self.ask_if_due();
-                Ok(())
+                self.truncate_if_due()
             }
             ImageEvent::Wanted => {
                 self.is_wanted = true;
@@ -145,6 +145,16 @@ impl Checkpointer {
                     "error" => %ErrorSentence(&error));
             }
         }
+    }
+
+    /// Truncates the log through the last image if that is due: an earlier truncation has failed, or was of an earlier process.
+    fn truncate_if_due(&mut self) -> Result<(), NodeFailure> {
+        let is_behind = self.last.position.index > self.shared.truncated();
+        if is_behind && self.pause == 0 && self.is_room_short() {
+            let last = self.last.clone();
+            self.truncate(&last)?;
+        }
+        Ok(())
     }
 
     fn ask_if_due(&mut self) {
@@ -272,8 +282,9 @@ impl Checkpointer {
                 return Err(NodeFailure::storage("truncating the log", error));
             }
             Err(error) => {
-                slog::warn!(self.shared.logger, "cannot truncate the log; tries again with the next image";
+                slog::warn!(self.shared.logger, "cannot truncate the log; tries again";
                     "error" => %ErrorSentence(&error));
+                self.pause = PAUSE_LOOKS;
                 return Ok(());
             }
         };

@@ -104,7 +104,7 @@ pub(crate) fn read_rows(replica: &Replica) -> Result<Option<ImageState>, ImageRo
     if let Some(what) = invalid {
         return Err(ImageRowsError::Invalid { what });
     }
-    let head = head.filter(|head| head.format == FORMAT);
+    let head = head.filter(|head| head.format == FORMAT && head.members.is_sound());
     let head = head.ok_or(ImageRowsError::Invalid { what: "the head" })?;
     Ok(Some(ImageState { head, sessions }))
 }

@@ -9,7 +9,7 @@ use namiki_platform::disk::Disk;
 
 use crate::failure::NodeFailure;
 use crate::image::rows::{ImageRowsError, ImageState, read_rows};
-use crate::membership::{Membership, MembershipChange};
+use crate::membership::Membership;
 use crate::storage::{
     LogPosition, NodeDir, NodeStore, Recovered, Snapshot, StoreError, StoreOptions, TablesFound,
 };
@@ -68,19 +68,18 @@ impl OpenedNode {
             None => TablesFound::Lost,
         };
         let position = snapshot.position;
-        let first = Membership::new(node_dir.first_voters());
-        let image = tables.as_ref().and_then(|(_, image)| image.as_ref());
-        let members = image.map_or(&first, |image| &image.head.members);
         let options = StoreOptions {
             snapshot,
-            has_peers: members.voters().nth(1).is_some(),
             ..options
         };
         node_dir
             .remove_superseded_tables()
             .map_err(|error| NodeFailure::database("removing superseded tables", error))?;
         let (store, recovered) = node_dir.open_log(options, found)?;
-        let is_alone = is_alone(&recovered);
+        let is_alone = Membership::is_alone(
+            (&recovered.snapshot.members, &recovered.founders),
+            (recovered.commit, &recovered.entries),
+        );
         if is_alone && !recovered.missing.is_empty() {
             let count = recovered.missing.len();
             return Err(NodeFailure::PayloadsLost { count }.into());
@@ -119,20 +118,6 @@ impl OpenedNode {
     pub fn recovered(&self) -> &Recovered {
         &self.recovered
     }
-}
-
-/// Whether there is no other node, before the changes in the log and after them.
-fn is_alone(recovered: &Recovered) -> bool {
-    let at_snapshot = Membership::decode(&recovered.snapshot.members);
-    let mut members = at_snapshot.unwrap_or_else(|| Membership::new(&recovered.founders));
-    let mut most = members.members().len();
-    for change in recovered.entries.iter().filter_map(MembershipChange::of) {
-        if members.allows(&change) {
-            members.apply(&change);
-            most = most.max(members.members().len());
-        }
-    }
-    most == 1
 }
 
 enum TablesError {

@@ -128,7 +128,7 @@ impl Parts {
             copies: Mailbox::default(),
             pinned_images: Mutex::default(),
             tables_lost: recovered.tables_lost,
-            truncated: AtomicU64::new(at.index),
+            truncated: AtomicU64::new(recovered.truncated),
             room: RoomByImages::default(),
             rooms: Rooms::new(options.election_ticks()),
             scans: Mailbox::default(),

@@ -234,7 +234,11 @@ impl RaftDriver {
             planted: options.planted,
         };
         let inquiry = StartInquiry::new(inquiry, &at_snapshot);
-        let members = Members::new(options.node, at_snapshot, options.addresses.clone());
+        let members = Members::new(
+            options.node,
+            (at_snapshot, snapshot.index),
+            options.addresses.clone(),
+        );
         let mut driver = Self {
             drawn_for: (raft.raft.term, raft.raft.state),
             raft,

@@ -95,8 +95,8 @@ impl RaftDriver {
                 _ => Err(ChangeRefusal::Busy),
             };
         }
-        self.check_leader_stays(&change)?;
         self.check_running(&change)?;
+        self.check_leader_stays(&change)?;
         if !self.propose_change(&change) {
             return Err(ChangeRefusal::Busy);
         }
@@ -260,16 +260,21 @@ impl RaftDriver {
         self.inquiry.set_members(&self.members.current);
         let members = Arc::new(self.members.current.clone());
         self.effects.push(RaftEffect::Members(members));
+    }
+
+    /// Other nodes know newer members. If this node is none of them, it is not needed any more: it stops. One that knows so by its own
+    /// log alone goes on to vote and to acknowledge, until another one tells it: that one may need it to learn of the change.
+    pub(super) fn hear_of_members(&mut self) {
+        if self.inquiry.members().has_gone(self.node) {
+            self.effects.push(RaftEffect::Gone);
+        }
         self.announce_newest_members();
     }
 
-    /// Announces the newest members that are known. If this node is none of them and never will be, it
-    /// has to stop.
-    pub(super) fn announce_newest_members(&mut self) {
+    /// Announces the newest members that are known. A node that was removed is told by its network, and stops: so this waits until this
+    /// node would know it after a restart, too.
+    fn announce_newest_members(&mut self) {
         let newest = self.inquiry.members();
-        if newest.has_gone(self.node) {
-            self.effects.push(RaftEffect::Gone);
-        }
         self.effects
             .push(RaftEffect::NewestMembers(Arc::new(newest.clone())));
     }
@@ -294,6 +299,7 @@ impl RaftDriver {
             self.members.durable.clone_from(&self.members.current);
             let members = Arc::new(self.members.current.clone());
             self.effects.push(RaftEffect::MembersDurable(members));
+            self.announce_newest_members();
         }
     }
 

@@ -70,7 +70,7 @@ pub(crate) enum ChangeRefusal {
     },
     /// Another directory has the number.
     #[error(
-        "node {number} runs as incarnation {current}, and {asked} was to be removed: ask again"
+        "node {number} runs as incarnation {current}, and {asked} was to be removed: another directory has its number since"
     )]
     OtherIncarnation {
         /// Its number.
@@ -200,7 +200,7 @@ pub(super) struct Members {
     /// The durable members.
     #[cfg(any(test, feature = "simulation"))]
     pub(super) durable: Membership,
-    /// The entry of the last change that was handed out; 0: it is in the image, or there is none.
+    /// The entry of the last change that was handed out, or of the image.
     pub(super) changed_at: u64,
     /// A requested change that this node has proposed in its term.
     pub(super) proposed: Option<MembershipChange>,
@@ -214,7 +214,7 @@ pub(super) struct Members {
 impl Members {
     pub(super) fn new(
         node: NodeId,
-        current: Membership,
+        (current, changed_at): (Membership, u64),
         configured: BTreeMap<u64, NodeAddresses>,
     ) -> Self {
         Self {
@@ -224,7 +224,7 @@ impl Members {
             durable: current.clone(),
             current,
             durable_after: Some(0),
-            changed_at: 0,
+            changed_at,
             proposed: None,
             ticks: 0,
             heard: HashMap::new(),

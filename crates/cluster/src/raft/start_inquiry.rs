@@ -10,10 +10,10 @@
 //!                           <────────────────────   Ticket
 //!    Note (ticket, at start) ───────────────────>   notes the start; a leader lowers `matched`
 //!                           <────────────────────   Noted (members)
-//!                 (when every other voter has noted it)
+//!                 (when every asked node has noted it)
 //! 2  Ask (round)            ────────────────────>
 //!                           <────────────────────   Answer (term, last entry, members)
-//!                 (when every other voter has answered)
+//!                 (when every asked node has answered)
 //!    adopts the highest term, its vote in it spent; durable; speaks
 //!    until its log reaches the highest last entry: no vote for a log below it, no campaign
 //! ```
@@ -41,13 +41,14 @@
 //!   node's own log are known.
 //! - Q3. A silent node takes appends and heartbeats, and sends nothing of Raft.
 //! - Q4. The floor is the highest last entry of a whole set of answers of voters, and of nodes that become voters by a change in the log of
-//!   one that answers. A newer whole set replaces it; a part of one only raises it.
+//!   one that answers. A newer whole set replaces it, and a part of one raises it. After some rounds without a leader, a part of the
+//!   voters replaces it, and this is reported as an answer that is missing: the voter with the last entries may be gone for good.
 //! - Q5. Without an answer the node goes on after a timeout, if a majority of the voters has answered, and reports
-//!   so; with `asks_all` never. It repeats the inquiry when the missing nodes have noted it.
-//! - Q7. A node that has nothing goes on without asking if all others have nothing: a new cluster. A majority is not enough, since the
-//!   node itself may have had something.
+//!   so; with `asks_all` never, except for nodes that were removed. It repeats the inquiry when the missing nodes have noted it.
 //! - Q6. A node that may have forgotten promises remembers them when all have answered and its log durably reaches the
 //!   highest last entry. Until then its later starts ask all, too.
+//! - Q7. A node that has nothing goes on without asking if all others have nothing: a new cluster. A majority is not enough, since the
+//!   node itself may have had something.
 //!
 //! Nodes keep nothing of this on their disks. Model: `docs/decisions/0082`.
 
@@ -64,9 +65,9 @@ use crate::network::NodeId;
 
 /// Election timeouts for which a node waits for a voter to note it, and then for its answer.
 const PATIENCE_TIMEOUTS: usize = 8;
-/// Rounds below the floor after which the log of a node that only may become a voter counts no more: it cannot be elected, so its
-/// last entries may be out of reach.
-const NEXT_VOTERS_ROUNDS: usize = 4;
+/// Rounds below the floor after which only voters that answer count: a node with later entries may be gone for good, and one that only
+/// may become a voter cannot be elected.
+const FLOOR_ROUNDS: usize = 4;
 /// Ticks between two attempts.
 const RETRY_TICKS: usize = 2;
 
@@ -91,13 +92,13 @@ pub(super) struct InquiryOptions {
 }
 
 /// The present state of this node, for an answer.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy)]
 pub(super) struct Present<'a> {
     pub(super) term: u64,
     pub(super) last: LogEnd,
     pub(super) members: &'a Membership,
     /// The voters once all changes in its log are committed.
-    pub(super) next_voters: Vec<NodeId>,
+    pub(super) next_voters: &'a dyn Fn() -> Vec<NodeId>,
 }
 
 /// Another node.
@@ -111,6 +112,8 @@ struct Peer {
     has_noted: Option<bool>,
     /// Its answer of the present round.
     answer: Option<(u64, LogEnd)>,
+    /// Nodes that vote once the changes in its log are committed, as of that answer.
+    next_voters: Vec<NodeId>,
 }
 
 /// The progress of the inquiry.
@@ -159,9 +162,9 @@ pub(super) struct StartInquiry {
     ticks_since_sent: usize,
     ticks_leaderless: usize,
     floor: Option<LogEnd>,
-    /// Nodes that vote once the changes in the log of one that has answered are committed.
-    next_voters: BTreeSet<NodeId>,
-    /// Rounds since the first without a leader, and below the floor.
+    /// Nodes that had not noted this start when the present round began.
+    given_up: BTreeSet<NodeId>,
+    /// Rounds without a leader since this node is below the floor.
     rounds_below: usize,
     /// The highest last entry of the last whole set of answers.
     asked: Option<LogEnd>,
@@ -192,7 +195,7 @@ impl StartInquiry {
             ticks_since_sent: 0,
             ticks_leaderless: 0,
             floor: None,
-            next_voters: BTreeSet::new(),
+            given_up: BTreeSet::new(),
             rounds_below: 0,
             asked: None,
             without: Vec::new(),
@@ -329,7 +332,7 @@ impl StartInquiry {
                     term: now.term,
                     last: now.last,
                     members: now.members.clone(),
-                    next_voters: now.next_voters.clone(),
+                    next_voters: (now.next_voters)(),
                 };
                 self.send(from, start, answer);
             }
@@ -344,8 +347,8 @@ impl StartInquiry {
                 next_voters,
             } if is_mine && round == self.round => {
                 self.hear_of(members);
-                self.next_voters.extend(next_voters);
-                self.peer(from).answer = Some((term, last));
+                let peer = self.peer(from);
+                (peer.answer, peer.next_voters) = (Some((term, last)), next_voters);
             }
             StartBody::Ticket(_) | StartBody::Noted { .. } | StartBody::Answer { .. } => {}
         }
@@ -500,7 +503,10 @@ impl StartInquiry {
         self.stage = Stage::Asking;
         self.round += 1;
         self.waited = 0;
-        self.next_voters.clear();
+        let has_noted = |it: &NodeId| self.peers.get(it).is_some_and(|it| it.has_noted.is_some());
+        self.given_up = (self.to_ask().into_iter())
+            .filter(|it| !has_noted(it))
+            .collect();
         for peer in self.peers.values_mut() {
             peer.answer = None;
         }
@@ -525,6 +531,11 @@ impl StartInquiry {
                 self.begin_round();
             }
         }
+        if self.stage == Stage::Asking && self.has_new_nodes() {
+            // They have the time of the others.
+            (self.stage, self.waited) = (Stage::Noting, 0);
+            return;
+        }
         if self.stage == Stage::Asking {
             let has_answered = |peer: &Peer| peer.answer.is_some();
             let answered = self.count(self.to_ask(), has_answered);
@@ -532,10 +543,24 @@ impl StartInquiry {
             let are_all_asked =
                 answered == self.count(self.to_ask(), |peer| peer.has_noted.is_some());
             let is_part = are_all_asked && !self.options.asks_all || !is_patient;
-            if self.all(has_answered) || is_part && self.is_majority(has_answered) {
+            // A node that was removed stops: it is waited for only as long as by others.
+            let has_waited = self.waited >= patience;
+            let remaining = self.to_ask().into_iter();
+            let mut remaining = remaining.filter(|it| !has_waited || !self.members.has_gone(*it));
+            let answers = |it: NodeId| self.peers.get(&it).is_some_and(has_answered);
+            if remaining.all(answers) || is_part && self.is_majority(has_answered) {
                 self.finish();
             }
         }
+    }
+
+    /// Whether nodes are to be asked that were not known when the round began.
+    fn has_new_nodes(&self) -> bool {
+        let is_new = |it: &NodeId| {
+            let has_noted = self.peers.get(it).is_some_and(|it| it.has_noted.is_some());
+            !has_noted && !self.given_up.contains(it)
+        };
+        self.to_ask().iter().any(is_new)
     }
 
     fn finish(&mut self) {
@@ -562,18 +587,22 @@ impl StartInquiry {
         };
         let votes = |node: NodeId| self.voters().any(|it| it == node);
         let of_voters = ends(&votes);
-        let of_next_voters = ends(&|node| votes(node) || self.next_voters.contains(&node));
-        let is_patient = self.options.asks_all || self.rounds_below < NEXT_VOTERS_ROUNDS;
-        let highest = if is_patient {
+        let next: BTreeSet<NodeId> = (answers.iter())
+            .filter_map(|(node, _)| self.peers.get(node))
+            .flat_map(|peer| peer.next_voters.iter().copied())
+            .collect();
+        let of_next_voters = ends(&|node| votes(node) || next.contains(&node));
+        let counts_all = self.options.asks_all || self.rounds_below < FLOOR_ROUNDS;
+        let highest = if counts_all {
             of_next_voters
         } else {
             without.extend((answers.iter()).filter_map(|(node, (_, last))| {
-                (Some(*last) > of_voters && self.next_voters.contains(node)).then_some(*node)
+                (Some(*last) > of_voters && next.contains(node)).then_some(*node)
             }));
             of_voters
         };
         let is_part = is_repeated && !without.is_empty();
-        let earlier = self.floor.filter(|_| is_part && is_patient);
+        let earlier = self.floor.filter(|_| is_part && counts_all);
         self.floor = highest.max(earlier);
         if self.options.planted.has(Fault::NoFloorAfterStart) {
             self.floor = None;
@@ -647,7 +676,9 @@ impl StartInquiry {
 
     /// The own log ends here now.
     pub(super) fn log_reaches(&mut self, last: LogEnd) {
-        self.floor.take_if(|floor| last >= *floor);
+        if self.floor.take_if(|floor| last >= *floor).is_some() {
+            self.rounds_below = 0;
+        }
     }
 
     /// The last entry that the own log has to reach.
@@ -741,7 +772,7 @@ mod tests {
                 index: end,
             },
             members: &members,
-            next_voters: Vec::new(),
+            next_voters: &Vec::new,
         };
         for message in messages {
             to.receive(NodeId::first(from), message.clone(), &now);
@@ -859,7 +890,7 @@ mod tests {
             term: 4,
             last: LogEnd { term: 4, index: 9 },
             members: &latest,
-            next_voters: Vec::new(),
+            next_voters: &Vec::new,
         };
         let mut messages = to_node(5, &mut one);
         assert!(!messages.is_empty());
@@ -967,8 +998,11 @@ mod tests {
         };
         assert_eq!(ask(&mut one, TICKS, &[(2, 7), (3, 9)]), Some(9));
         let patience = PATIENCE_TIMEOUTS * TICKS;
-        assert_eq!(ask(&mut one, patience, &[(2, 7)]), Some(9));
-        assert_eq!(ask(&mut one, patience, &[(2, 7)]), Some(7));
+        assert_eq!(ask(&mut one, 2 * patience, &[(2, 7)]), Some(9));
+        assert_eq!(
+            ask(&mut one, 2 * FLOOR_ROUNDS * patience, &[(2, 7)]),
+            Some(7)
+        );
         assert_eq!(one.without(), [NodeId::first(3)]);
     }
 }

@@ -4,16 +4,30 @@
 //! `matched` as stale, and it sends a commit index of min(`matched`, committed) with heartbeats. So
 //! a leader forgets `matched` when a node starts. It would panic at a conflict with a committed entry: the driver looks first.
 
-use raft::StateRole;
 use raft::eraftpb::{Message, MessageType};
+use raft::{RawNode, StateRole};
 
 use super::driver::RaftDriver;
+use super::entry_log::EntryLog;
 use super::events_and_effects::{RaftEffect, StartView};
 use super::start_inquiry::{Findings, Present};
 use super::start_messages::{AtStart, LogEnd, StartMessage};
 use crate::fault_injection::Fault;
-use crate::membership::MembershipChange;
+use crate::membership::{Membership, MembershipChange};
 use crate::network::{NodeId, PeerMessage};
+
+/// The voters once all changes in the log are committed.
+fn next_voters(raft: &RawNode<EntryLog>, current: &Membership) -> Vec<NodeId> {
+    let (log, raft_log) = (raft.store(), &raft.raft.raft_log);
+    let later = (raft_log.applied + 1..=log.last()).filter_map(|index| log.get(index));
+    let mut members = current.clone();
+    for change in later.filter_map(|entry| MembershipChange::of(&entry)) {
+        if members.allows(&change) {
+            members.apply(&change);
+        }
+    }
+    members.voters().collect()
+}
 
 impl RaftDriver {
     /// Handles a message of a start inquiry.
@@ -24,11 +38,12 @@ impl RaftDriver {
             self.refused += 1;
             return;
         };
+        let next_voters = || next_voters(&self.raft, &self.members.current);
         let now = Present {
             term: self.raft.raft.term,
             last: self.log_end(),
             members: &self.members.current,
-            next_voters: self.next_voters(),
+            next_voters: &next_voters,
         };
         self.inquiry.receive(from, message, &now);
         if let Some(node) = self.inquiry.take_other_backup() {
@@ -38,19 +53,6 @@ impl RaftDriver {
         for (node, had) in self.inquiry.take_noted() {
             self.note_start(node, had);
         }
-    }
-
-    /// The voters once all changes in the log are committed.
-    fn next_voters(&self) -> Vec<NodeId> {
-        let (log, raft_log) = (self.raft.store(), &self.raft.raft.raft_log);
-        let later = (raft_log.applied + 1..=log.last()).filter_map(|index| log.get(index));
-        let mut members = self.members.current.clone();
-        for change in later.filter_map(|entry| MembershipChange::of(&entry)) {
-            if members.allows(&change) {
-                members.apply(&change);
-            }
-        }
-        members.voters().collect()
     }
 
     /// The end of the log, durable or not.
@@ -65,7 +67,7 @@ impl RaftDriver {
     /// Sends the messages of the inquiry, and adopts its result.
     pub(super) fn run_inquiry(&mut self) {
         if self.inquiry.take_newer_members() {
-            self.announce_newest_members();
+            self.hear_of_members();
         }
         if let Some(findings) = self.inquiry.take_findings() {
             self.adopt(findings);

@@ -33,8 +33,9 @@ use super::raft_record::{RaftRecord, Snapshot};
 use super::recovery::{self, LogDamage, Replayed};
 use super::store::{NodeStore, RAFT_STREAM};
 use super::truncate::payloads_through;
-use crate::entry::{EntryBody, LogEntry, PayloadRef};
+use crate::entry::{LogEntry, PayloadRef};
 use crate::fault_injection::{Fault, FaultInjection};
+use crate::membership::Membership;
 use crate::network::NodeId;
 
 /// The unit of the lengths of log files.
@@ -57,8 +58,6 @@ pub struct StoreOptions {
     /// The durable image that the node starts from; the default: none. It is not before the last
     /// one with which the log was truncated.
     pub snapshot: Snapshot,
-    /// Whether other nodes vote, which know what a damaged log has lost. Without any, damage to stream 0 is an error.
-    pub has_peers: bool,
     /// Whether the node's tables are in memory when an opening returns. Otherwise they come in the background: the node votes
     /// before it has them.
     pub loads_tables: bool,
@@ -75,7 +74,6 @@ impl Default for StoreOptions {
             prepare: Prepare::Background,
             max_log_bytes: None,
             snapshot: Snapshot::default(),
-            has_peers: true,
             loads_tables: true,
             planted: FaultInjection::default(),
         }
@@ -98,6 +96,8 @@ pub struct Recovered {
     /// The image that the log continues: [`StoreOptions::snapshot`]. Its members are those of the
     /// last truncation if that was at the same entry.
     pub snapshot: Snapshot,
+    /// The log is truncated through this entry: that of the image or an earlier one.
+    pub truncated: u64,
     /// All entries through this index are committed. Never beyond the last entry.
     pub commit: u64,
     /// Persisted index: missing data at or below it is damage. Never beyond the last entry.
@@ -248,12 +248,6 @@ impl NodeDir {
             lock,
         })
     }
-
-    /// The voters that the cluster began with.
-    pub(crate) fn first_voters(&self) -> &[NodeId] {
-        &self.manifest.voters
-    }
-
     /// Opens the tables of the node, as of their last image.
     ///
     /// # Errors
@@ -319,6 +313,7 @@ impl NodeDir {
         } else {
             &options.snapshot
         };
+        let truncated = raft.head.base.snapshot.position.index;
         let ends_old_log = (raft.begin_at(snapshot))
             .map_err(|why| why.in_error(dir, options.snapshot.position))?;
         let position = raft.head.base.snapshot.position;
@@ -347,8 +342,12 @@ impl NodeDir {
         let mut found = None;
         if let Some(raft_damage) = raft_damage {
             let last = raft.entries.last();
-            let changes_members = |it: &LogEntry| matches!(it.body, EntryBody::Membership(_));
-            if !options.has_peers && !raft.entries.iter().any(changes_members) {
+            let base = &raft.head.base;
+            let is_alone = Membership::is_alone(
+                (&base.snapshot.members, &manifest.voters),
+                (base.commit, raft.entries.iter()),
+            );
+            if is_alone {
                 return Err(StoreError::ForgottenAlone {
                     dir: dir.to_owned(),
                     last,
@@ -388,6 +387,7 @@ impl NodeDir {
             term: base.term,
             vote: base.vote,
             snapshot: base.snapshot.clone(),
+            truncated,
             commit: base.commit,
             persisted: base.persisted,
             entries: raft.entries.iter().cloned().collect(),

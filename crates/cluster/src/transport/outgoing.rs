@@ -73,7 +73,7 @@ pub(super) async fn run(context: Context, peer: Arc<Peer>, lane: Lane) {
         () = keep_up(&context, &peer, lane) => {}
         () = peer.closed() => {
             let (logger, node) = (&context.shared.logger, peer.node);
-            slog::debug!(logger, "a lane ends: the other node was replaced"; "lane" => %lane, "node" => %node);
+            slog::debug!(logger, "a lane ends: the other node is no member any more"; "lane" => %lane, "node" => %node);
         }
     }
 }
@@ -97,11 +97,14 @@ async fn keep_up(context: &Context, peer: &Peer, lane: Lane) {
                 reported.clear();
                 serve(context, peer, lane, queue, connection).await
             }
-            Err(error) => error,
+            Err(error) => {
+                attempt += 1;
+                error
+            }
         };
-        attempt += 1;
         if matches!(error, LaneError::Refused(Refusal::Gone)) {
-            context.inbox.gone(peer.node);
+            // This node stops.
+            return context.inbox.gone(peer.node);
         }
         // A reason is logged once, not for every attempt.
         let reason = error.to_string();

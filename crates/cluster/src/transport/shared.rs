@@ -359,8 +359,8 @@ impl Network for Shared {
             let addresses = member.and_then(|it| it.addresses.as_ref());
             if peers.site(node.number()).set_addresses_in_log(addresses) {
                 let addresses = addresses.map_or("", |it| &it.peer);
-                slog::warn!(self.logger, "the configuration has other addresses of node {} than the cluster, which are dialled first: correct it, or \
-                    tell the cluster by namiki cluster move {}", node.number(), node.number(); "in_cluster" => addresses);
+                slog::warn!(self.logger, "the configuration has other addresses of node {} than the cluster, and the cluster's are dialled first: correct \
+                    it, or tell the cluster by namiki cluster move {}", node.number(), node.number(); "in_cluster" => addresses);
             }
             self.add(&mut peers, *node);
         }

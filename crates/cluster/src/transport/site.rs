@@ -55,7 +55,7 @@ impl Site {
     }
 
     /// The address to be dialled at this attempt; `None`: none is known. The log has one, and the configuration may have another one.
-    /// Either may be an old one: the hello finds out who answers.
+    /// Either may be an old one: the hello finds out which node answers.
     pub(super) fn peer_address(&self, attempt: usize) -> Option<String> {
         let in_log = self.in_log.lock();
         let all = [in_log.as_ref(), self.configured.as_ref()];

@@ -36,8 +36,13 @@ pub(crate) fn options() -> StoreOptions {
 }
 
 pub(crate) fn create(sim: &SimDisk) {
-    let voters = [NodeId::first(1), NodeId::first(2), NodeId::first(3)];
-    NodeStore::create(Arc::new(sim.clone()), dir(), &IDENTITY, &voters).unwrap();
+    create_of(sim, &[1, 2, 3]);
+}
+
+/// Creates the node of a cluster that begins with these.
+pub(crate) fn create_of(sim: &SimDisk, founders: &[u64]) {
+    let founders: Vec<NodeId> = founders.iter().copied().map(NodeId::first).collect();
+    NodeStore::create(Arc::new(sim.clone()), dir(), &IDENTITY, &founders).unwrap();
 }
 
 /// Opens the node behind its image.
