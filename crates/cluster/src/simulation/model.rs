@@ -2,7 +2,7 @@
 //!
 //! The model executes the commands that clients have sent, in the order of the log, and shares no code with the nodes. The
 //! order of the commands within an entry is in none of its bytes, so it is chosen such that it does not matter
-//! ([`value_chain`](super::value_chain)): a transfer adds, and a write names the value before each row that it writes.
+//! (`value_chain.rs`): a transfer adds, and a write names the value before each row that it writes.
 //!
 //! An entry may follow the drop of a table although its commands were executed before: its rows of that table are skipped.
 //! The model keeps the rows of a dropped table, where the conditions of such commands are checked, and shows them to no read.
