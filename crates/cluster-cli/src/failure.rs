@@ -117,6 +117,15 @@ pub(crate) enum Failure {
         /// The node.
         node: u64,
     },
+    /// A node that is to join was made for another beginning of the cluster.
+    #[error(
+        "the directory of node {node} was made for a cluster that begins with other members: stop it, and make the directory anew by namiki \
+         node init --join"
+    )]
+    OtherFounders {
+        /// The node.
+        node: u64,
+    },
     /// A configuration does not have the node.
     #[error("the configuration has no [[member]] with the id {node}: its addresses are needed")]
     NotListed {

@@ -23,7 +23,7 @@ use namiki_cluster::config::{Member, NodeConfig, new_cluster_number};
 use namiki_cluster::transport::City;
 
 use crate::failure::{Failure, device};
-use crate::node::{NewDirectory, init, read_config};
+use crate::node::{Members, NewDirectory, init, read_config};
 use crate::status::{Links, Nodes, Seen, Site, leader, look};
 
 /// Timeout of the answer of a node that is asked for its state.
@@ -237,6 +237,17 @@ impl LocalCluster {
     pub(super) fn node(&self, id: u64) -> Result<&LocalNode, Failure> {
         let node = self.nodes.iter().find(|node| node.id == id);
         node.ok_or_else(|| Failure::NoNode(id.to_string()))
+    }
+
+    /// The cluster, as the operator of one of its nodes sees it: the others are asked first.
+    pub(super) fn members(&self, node: u64) -> Result<Members, Failure> {
+        let of = |is_own: bool| {
+            self.nodes
+                .iter()
+                .filter(move |it| (it.id == node) == is_own)
+        };
+        let addresses = of(false).chain(of(true)).map(|it| it.address().to_owned());
+        Members::at(addresses, node, &self.options)
     }
 
     pub(super) fn cuts_path(&self) -> PathBuf {

@@ -17,7 +17,7 @@ use super::layout::{LocalCluster, move_aside};
 use super::promotion::take_in;
 use super::{end, start_node};
 use crate::failure::{Failure, print};
-use crate::node::{Members, init, options_of, read_config, running_node};
+use crate::node::{Members, NewDirectory, init, options_of, read_config, running_node};
 use crate::status::ProcessState;
 
 const TIMEOUT: Duration = Duration::from_secs(2);
@@ -25,17 +25,30 @@ const TIMEOUT: Duration = Duration::from_secs(2);
 /// Adds a node to a cluster on this machine; `None`: with the next number.
 pub(super) fn add_local(dir: &Path, number: Option<u64>) -> Result<(), Failure> {
     let cluster = LocalCluster::open(dir)?;
+    let leader = cluster.members(0)?.leader()?;
+    let votes = |number: u64| (leader.members.iter()).any(|it| it.node == number && it.votes);
+    // One of an earlier addition that was interrupted, or the next one.
+    let unfinished = cluster.nodes.iter().find(|node| !votes(node.id));
     let last = cluster.nodes.iter().map(|node| node.id).max().unwrap_or(0);
-    let number = number.unwrap_or(last + 1);
-    // It may be there because an earlier addition was interrupted.
+    let number = number.unwrap_or(unfinished.map_or(last + 1, |node| node.id));
+    if votes(number) {
+        return Err(Failure::IsMember { node: number });
+    }
     let cluster = match cluster.node(number) {
         Ok(_) => cluster,
         Err(_) => cluster.with_node(number)?,
     };
     let node = cluster.node(number)?;
-    let mut members = Members::find(&node.config, number, &cluster.options)?;
-    let directory = members.joining_directory()?;
-    if !node.config.directory.exists() {
+    let mut members = cluster.members(number)?;
+    let member = leader.members.iter().find(|it| it.node == number);
+    let directory = match member {
+        Some(member) => NewDirectory {
+            incarnation: member.incarnation,
+            founders: leader.founders.clone(),
+        },
+        None => members.joining_directory()?,
+    };
+    if !node.config.directory.exists() && member.is_none() {
         init(&node.config, &directory)?;
     }
     if node.process()? == ProcessState::Down {
@@ -56,7 +69,11 @@ pub(super) fn add_local(dir: &Path, number: Option<u64>) -> Result<(), Failure> 
 pub(super) fn add_remote(number: u64, config: &Path) -> Result<(), Failure> {
     let (config, options) = configured(config)?;
     let mut members = Members::find(&config, number, &options)?;
-    let incarnation = running_node(&config, number, &options)?.incarnation;
+    let running = running_node(&config, number, &options)?;
+    if running.founders != members.leader()?.founders {
+        return Err(Failure::OtherFounders { node: number });
+    }
+    let incarnation = running.incarnation;
     let change = MemberChange::Add {
         node: number,
         incarnation,
@@ -68,7 +85,7 @@ pub(super) fn add_remote(number: u64, config: &Path) -> Result<(), Failure> {
 /// Removes a node from a cluster on this machine, and ends it.
 pub(super) fn remove_local(cluster: &LocalCluster, number: u64) -> Result<(), Failure> {
     let node = cluster.node(number)?;
-    remove(&mut Members::find(&node.config, number, &cluster.options)?)?;
+    remove(&mut cluster.members(number)?)?;
     // It is told by the others, if they reach it.
     end(node)?;
     let aside = move_aside(&node.dir, "removed")?;

@@ -24,7 +24,7 @@ const TIMEOUT: Duration = Duration::from_secs(2);
 /// Replaces a node of a cluster on this machine.
 pub(super) fn local(cluster: &LocalCluster, number: u64) -> Result<(), Failure> {
     let node = cluster.node(number)?;
-    let mut members = Members::find(&node.config, number, &cluster.options)?;
+    let mut members = cluster.members(number)?;
     let incarnation = match node.process()? {
         ProcessState::Down => {
             let directory = members.next_directory()?;

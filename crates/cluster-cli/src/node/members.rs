@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use namiki_client::protocol::{MemberChange, MemberStatus, NodeStatus};
 use namiki_client::{Client, ClientOptions, Security, status};
-use namiki_cluster::config::NodeConfig;
+use namiki_cluster::config::{Member, NodeConfig};
 
 use crate::failure::Failure;
 
@@ -72,20 +72,28 @@ pub(crate) struct Members {
 }
 
 impl Members {
-    /// Connects to the cluster, at the other nodes of a configuration, if it has any.
+    /// Connects to the cluster, at the nodes of a configuration: at the others first.
     pub(crate) fn find(
         config: &NodeConfig,
         node: u64,
         options: &ClientOptions,
     ) -> Result<Self, Failure> {
-        let is_alone = config.members.len() == 1;
-        let others = config.members.iter();
-        let others = others.filter(|it| is_alone || it.id.number() != node);
+        let is_own = |it: &&Member| it.id.number() == node;
+        let others = config.members.iter().filter(|it| !is_own(it));
+        let all = others.chain(config.members.iter().filter(is_own));
+        Self::at(all.map(|it| it.client.clone()), node, options)
+    }
+
+    /// Connects to the cluster, at these addresses of its nodes.
+    pub(crate) fn at(
+        addresses: impl IntoIterator<Item = String>,
+        node: u64,
+        options: &ClientOptions,
+    ) -> Result<Self, Failure> {
         let within = |timeout| ClientOptions {
             timeout,
             ..options.clone()
         };
-        let addresses = others.map(|it| it.client.clone());
         Ok(Self {
             node,
             client: Client::connect(addresses, within(TIMEOUT))?,
