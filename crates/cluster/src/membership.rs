@@ -8,7 +8,7 @@
 //!              ── Replace 3 ─> voters 1 2, learner 3 (incarnation 2) ── Promote ──> voters 1 2 3 (incarnation 2)
 //! ```
 //! A learner gets the log and does not count. The leader promotes it when it has caught up. When all voters know that a voter
-//! was removed, the leader adds `Settle`: until then a node that starts asks those that voted before, too (`raft/start_inquiry.rs`).
+//! was removed, the leader adds `Settle`: until then a node that starts asks those that voted before, too (`raft/start_inquiry/mod.rs`).
 //!
 //! # Invariants
 //! - B1. The membership is a function of the applied entries. An entry that does not fit has no

@@ -10,7 +10,7 @@
 //!   stream 0 and its payload are durable; votes and acknowledgements that depend on the entry wait
 //!   for that.
 //! - **A codec of its own** (`message_codec.rs`): no byte from the network reaches raft-rs's parser.
-//! - **A node that starts asks before it speaks** (`start_inquiry.rs`): its disk may have gone back to
+//! - **A node that starts asks before it speaks** (`start_inquiry/mod.rs`): its disk may have gone back to
 //!   an earlier state.
 //! - **Members** (`member_changes.rs`): entries of the log assign a lost node's number to its
 //!   replacement.

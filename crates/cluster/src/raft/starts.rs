@@ -1,6 +1,6 @@
 //! Starts in the driver: what the inquiry finds is adopted, and what contradicts it is noticed.
 //!
-//! `start_inquiry.rs` has the rules. raft-rs needs more. It drops a rejection below
+//! `start_inquiry/mod.rs` has the rules. raft-rs needs more. It drops a rejection below
 //! `matched` as stale, and it sends a commit index of min(`matched`, committed) with heartbeats. So
 //! a leader forgets `matched` when a node starts. It would panic at a conflict with a committed entry: the driver looks first.
 
