@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn members_that_a_node_tells_are_tried_after_the_given_ones() {
+    fn told_members_are_tried_after_the_given_ones() {
         let mut finder = LeaderFinder::new(vec!["a".to_owned()]);
         finder.learn(vec!["b".to_owned(), "a".to_owned()]);
         let now = Instant::now();

@@ -28,6 +28,7 @@ mod member_changes;
 mod model;
 mod network;
 mod node;
+mod options;
 mod raft_damage;
 mod replacements;
 mod report;
@@ -36,9 +37,10 @@ mod value_chain;
 mod workload;
 mod world;
 
+pub use options::SimOptions;
 pub use report::SimReport;
 pub use small_logs::SmallLogs;
-pub use world::{SimOptions, run};
+pub use world::run;
 
 #[cfg(test)]
 mod tests {
