@@ -45,6 +45,8 @@ impl AsyncClient {
     }
 
     /// Opens a session, with a connection of its own.
+    /// It looks for the leader at the addresses that this client knows. Members that were added since are
+    /// learned with the calls of the client, and of each session.
     ///
     /// # Errors
     /// [`ClientError::Unavailable`], [`ClientError::OtherCluster`] or [`ClientError::Refused`].

@@ -1,6 +1,6 @@
 //! Executes the steps of a channel in the caller's task.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::time::sleep_until;
 
@@ -13,10 +13,16 @@ use crate::links::OverChannel;
 /// without a copy.
 const TOGETHER_BYTES_MAX: usize = 16 << 10;
 
+/// Time without use after which what has arrived is received before anything is sent: a node may have told the addresses of others, and
+/// ended since. A write to it discards what it had told.
+const IDLE: Duration = Duration::from_secs(1);
+
 #[derive(Debug)]
 pub(super) struct Link {
     pub(super) channel: Channel,
     connection: Option<Connection>,
+    /// The end of the last use.
+    used: Instant,
 }
 
 impl OverChannel for Link {
@@ -24,6 +30,7 @@ impl OverChannel for Link {
         Self {
             channel,
             connection: None,
+            used: Instant::now(),
         }
     }
 
@@ -39,15 +46,33 @@ impl Link {
         is_done: impl Fn(&Channel) -> bool,
         deadline: Instant,
     ) -> bool {
-        loop {
+        self.receive_arrived().await;
+        let is_done = loop {
             if is_done(&self.channel) {
-                return true;
+                break true;
             }
             let now = Instant::now();
             if now >= deadline {
-                return false;
+                break false;
             }
             self.take_step(now, deadline).await;
+        };
+        self.used = Instant::now();
+        is_done
+    }
+
+    /// After some time without use, receives what has arrived.
+    async fn receive_arrived(&mut self) {
+        let now = Instant::now();
+        if now.saturating_duration_since(self.used) < IDLE {
+            return;
+        }
+        while let Some(connection) = &mut self.connection {
+            match connection.receive(now).await {
+                Ok(Some(response)) => self.channel.received(response, now),
+                Ok(None) => return,
+                Err(error) => self.broken(&error),
+            }
         }
     }
 

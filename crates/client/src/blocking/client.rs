@@ -59,6 +59,8 @@ impl Client {
     }
 
     /// Opens a session, with a connection of its own.
+    /// It looks for the leader at the addresses that this client knows. Members that were added since are
+    /// learned with the calls of the client, and of each session.
     ///
     /// # Errors
     /// [`ClientError::Unavailable`], [`ClientError::OtherCluster`] or [`ClientError::Refused`].

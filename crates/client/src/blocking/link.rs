@@ -1,17 +1,23 @@
 //! Executes the steps of a channel with blocking I/O on the caller's thread.
 
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::connection::Connection;
 use crate::channel::{Channel, Step};
 use crate::error::ConnectionError;
 use crate::links::OverChannel;
 
+/// Time without use after which what has arrived is received before anything is sent: a node may have told the addresses of others, and
+/// ended since. A write to it discards what it had told.
+const IDLE: Duration = Duration::from_secs(1);
+
 #[derive(Debug)]
 pub(super) struct Link {
     pub(super) channel: Channel,
     connection: Option<Connection>,
+    /// The end of the last use.
+    used: Instant,
 }
 
 impl OverChannel for Link {
@@ -19,6 +25,7 @@ impl OverChannel for Link {
         Self {
             channel,
             connection: None,
+            used: Instant::now(),
         }
     }
 
@@ -30,15 +37,33 @@ impl OverChannel for Link {
 impl Link {
     /// Executes steps until `is_done` holds or the deadline passes. Returns whether it holds.
     pub(super) fn drive(&mut self, is_done: impl Fn(&Channel) -> bool, deadline: Instant) -> bool {
-        loop {
+        self.receive_arrived();
+        let is_done = loop {
             if is_done(&self.channel) {
-                return true;
+                break true;
             }
             let now = Instant::now();
             if now >= deadline {
-                return false;
+                break false;
             }
             self.take_step(now, deadline);
+        };
+        self.used = Instant::now();
+        is_done
+    }
+
+    /// After some time without use, receives what has arrived.
+    fn receive_arrived(&mut self) {
+        let now = Instant::now();
+        if now.saturating_duration_since(self.used) < IDLE {
+            return;
+        }
+        while let Some(connection) = &mut self.connection {
+            match connection.receive(now) {
+                Ok(Some(response)) => self.channel.received(response, now),
+                Ok(None) => return,
+                Err(error) => self.broken(&error),
+            }
         }
     }
 

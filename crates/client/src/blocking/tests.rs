@@ -250,6 +250,45 @@ fn a_killed_leader_is_looked_for_elsewhere() {
     nodes.join().unwrap();
 }
 
+/// While nobody calls the client, a node tells where the members are, and ends.
+#[test]
+fn addresses_told_to_an_idle_client_are_learned_after_the_node_is_gone() {
+    let (first, second) = (Address::new(), Address::new());
+    let (name, other) = (first.name.clone(), second.name.clone());
+    let gone = script(move || {
+        let mut node = first.accept();
+        let Some(Request::Tables { request, .. }) = node.request() else {
+            panic!("the tables are asked for")
+        };
+        node.say(&Response::Tables {
+            request,
+            tables: Vec::new(),
+            lsn: 1,
+        });
+        node.say(&Response::Nodes {
+            addresses: vec![other],
+        });
+    });
+    let remaining = script(move || {
+        let mut node = second.accept();
+        let Some(Request::Tables { request, .. }) = node.request() else {
+            panic!("the tables are asked for again")
+        };
+        node.say(&Response::Tables {
+            request,
+            tables: Vec::new(),
+            lsn: 1,
+        });
+    });
+    let mut client = Client::connect([name], options()).unwrap();
+    assert!(client.tables().unwrap().is_empty());
+    gone.join().unwrap();
+    // It counts as idle after a second.
+    std::thread::sleep(Duration::from_millis(1500));
+    assert!(client.tables().unwrap().is_empty());
+    remaining.join().unwrap();
+}
+
 #[test]
 fn an_unknown_outcome_is_said_and_can_be_asked_again() {
     let address = Address::new();

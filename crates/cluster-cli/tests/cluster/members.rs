@@ -193,7 +193,8 @@ fn a_node_joins_leaves_and_moves_by_its_configuration() {
     assert!(said.status.success(), "{said:?}");
     fs::copy(moved, cluster.0.path().join("node-2/namiki.toml")).unwrap();
     cluster.works(&["restart", "2"]);
-    // Everything is there without the first node.
+    // A client learns the addresses with its calls, and everything is there without the first node.
+    assert_eq!(client.tables().unwrap().len(), 1);
     cluster.works(&["kill", "1"]);
     put_rows(&mut client.open_session().unwrap(), table, 20..40);
     cluster.works(&["restart", "1"]);

@@ -57,8 +57,14 @@ pub(super) enum StartBody {
     Ticket(u64),
     /// Asks to note the start.
     Note { ticket: u64, had: AtStart },
-    /// The start is noted. `is_blank`: the sender has never taken part in anything.
-    Noted { is_blank: bool, members: Membership },
+    /// The start is noted.
+    Noted {
+        /// The sender has never taken part in anything.
+        is_blank: bool,
+        /// The last entry that the sender knows to be committed.
+        committed: LogEnd,
+        members: Membership,
+    },
     /// Asks for the state now.
     Ask { round: u64 },
     /// The state now: the term, the last entry, durable or not, the members, and those to come.
@@ -122,6 +128,7 @@ pub(crate) fn start_messages(members: &Membership) -> Vec<Bytes> {
         StartBody::Note { ticket: 9, had },
         StartBody::Noted {
             is_blank: false,
+            committed: LogEnd { term: 5, index: 38 },
             members: members.clone(),
         },
         StartBody::Ask { round: 1 },

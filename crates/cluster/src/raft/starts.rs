@@ -42,12 +42,17 @@ impl RaftDriver {
         let now = Present {
             term: self.raft.raft.term,
             last: self.log_end(),
+            committed: self.committed_end(),
             members: &self.members.current,
             next_voters: &next_voters,
         };
         self.inquiry.receive(from, message, &now);
         if let Some(node) = self.inquiry.take_other_backup() {
             self.effects.push(RaftEffect::OtherBackup(node));
+        }
+        if let Some(LogEnd { term, index }) = self.inquiry.take_committed() {
+            // The entry of this index and term is the same one in all logs, and so are those before it.
+            self.raft.raft.raft_log.maybe_commit(index, term);
         }
         // A leader forgets `matched` before it handles anything more.
         for (node, had) in self.inquiry.take_noted() {
@@ -62,6 +67,14 @@ impl RaftDriver {
             term: log.last_term(),
             index: log.last_index(),
         }
+    }
+
+    /// The last entry that is known to be committed.
+    fn committed_end(&self) -> LogEnd {
+        let log = &self.raft.raft.raft_log;
+        let index = log.committed;
+        let term = log.term(index).unwrap_or(0);
+        LogEnd { term, index }
     }
 
     /// Sends the messages of the inquiry, and adopts its result.

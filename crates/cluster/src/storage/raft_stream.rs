@@ -15,7 +15,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use namiki_log::{Frame, GenerationEnd, GenerationInfo, ReadError, StreamEnd, StreamReader};
+use namiki_log::{
+    Frame, GenerationEnd, GenerationInfo, ReadError, StreamEnd, StreamReader, StreamStart,
+};
 use namiki_platform::Generation;
 use namiki_platform::disk::Disk;
 
@@ -35,17 +37,19 @@ impl RaftDamage {
     /// Ends stream 0 before the damage: in the seals of its generation and of later ones, all of which are sealed.
     pub(super) fn cut(&self, generations: &mut [GenerationInfo]) {
         for info in generations {
-            let before = before_first(info);
-            let last = if info.generation == self.generation {
-                self.sequence
-            } else {
-                before
-            };
-            if info.generation >= self.generation
-                && let Some(seal) = &mut info.seal
+            if info.generation < self.generation {
+                continue;
+            }
+            let is_damaged = info.generation == self.generation;
+            let keeps_some = is_damaged && self.sequence > before_first(info);
+            if let Some(seal) = &mut info.seal
                 && let Some(sealed) = seal.last_sequences.first_mut()
             {
-                *sealed = last;
+                *sealed = if keeps_some { self.sequence } else { 0 };
+            }
+            // A stream without frames has no beginning behind others.
+            if !keeps_some && let Some(start) = info.starts.first_mut() {
+                *start = StreamStart::FIRST;
             }
         }
     }
@@ -159,5 +163,65 @@ impl<'a> RaftStream<'a> {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use namiki_log::{CutRule, LogConfig, Retain, generations_contradiction};
+    use namiki_platform::{Epoch, Lsn, Stamp};
+
+    use super::*;
+
+    /// A generation of two streams that were recycled up to frame 7.
+    fn recycled(generation: u32) -> GenerationInfo {
+        let config = LogConfig {
+            retain: Retain::UntilRecycled,
+            ..LogConfig::new(7, Generation(generation))
+        };
+        let start = StreamStart {
+            file_number: 2,
+            sequence: 7,
+            offset: 0,
+        };
+        GenerationInfo {
+            streams: 2,
+            starts: vec![start; 2],
+            seal: Some(GenerationEnd {
+                last_sequences: vec![9; 2],
+                last_lsn: Lsn(0),
+                durable_epoch: Epoch(0),
+                max_stamp: Stamp(0),
+            }),
+            ..config.generation_info(CutRule::Stamp)
+        }
+    }
+
+    /// In the manifest, a stream does not begin behind its seal.
+    #[test]
+    fn a_cut_before_the_first_kept_frame_leaves_an_empty_stream() {
+        for (sequence, expected) in [(6, 0), (7, 7), (8, 8)] {
+            let mut generations = [1, 2, 3].map(recycled);
+            let damage = RaftDamage {
+                generation: Generation(2),
+                sequence,
+                error: ReadError::Damaged {
+                    file: "log".into(),
+                    offset_bytes: 0,
+                    missing: false,
+                    what: "a frame",
+                },
+            };
+            damage.cut(&mut generations);
+            let why = generations_contradiction(&generations, Generation(4));
+            assert_eq!(why, None, "cut after frame {sequence}");
+            let lasts = generations.each_ref().map(|info| {
+                let seal = info.seal.as_ref().expect("a seal");
+                (seal.last_sequences[0], seal.last_sequences[1])
+            });
+            assert_eq!(lasts, [(9, 9), (expected, 9), (0, 9)]);
+            assert_eq!(is_cut_off(&generations[1]), sequence == 6);
+            assert!(!is_cut_off(&generations[0]) && is_cut_off(&generations[2]));
+        }
     }
 }

@@ -9,7 +9,7 @@
 //! 1  Hello                  ────────────────────>
 //!                           <────────────────────   Ticket
 //!    Note (ticket, at start) ───────────────────>   notes the start; a leader lowers `matched`
-//!                           <────────────────────   Noted (members)
+//!                           <────────────────────   Noted (members, committed)
 //!                 (when every asked node has noted it)
 //! 2  Ask (round)            ────────────────────>
 //!                           <────────────────────   Answer (term, last entry, members)
@@ -99,6 +99,8 @@ pub(super) struct InquiryOptions {
 pub(super) struct Present<'a> {
     pub(super) term: u64,
     pub(super) last: LogEnd,
+    /// The last entry that it knows to be committed.
+    pub(super) committed: LogEnd,
     pub(super) members: &'a Membership,
     /// The voters once all changes in its log are committed.
     pub(super) next_voters: &'a dyn Fn() -> Vec<NodeId>,
@@ -179,6 +181,8 @@ pub(super) struct StartInquiry {
     noted: Vec<(NodeId, AtStart)>,
     findings: Option<Findings>,
     has_newer_members: bool,
+    /// An entry that another node knows to be committed.
+    committed: Option<LogEnd>,
     /// A node that began with another backup than this one.
     other_backup: Option<NodeId>,
 }
@@ -206,6 +210,7 @@ impl StartInquiry {
             noted: Vec::new(),
             findings: None,
             has_newer_members: false,
+            committed: None,
             other_backup: None,
         }
     }
@@ -266,7 +271,8 @@ impl StartInquiry {
         self.advance();
     }
 
-    /// Asks all others for the members that they know.
+    /// Asks all others for the members that they know, and for what is committed: a node that does not know that it votes by now
+    /// is no candidate, and the others may have to wait for it.
     fn ask_for_members(&mut self) {
         for node in self.others() {
             let start = self.peer(node).start.unwrap_or(0);
@@ -304,6 +310,7 @@ impl StartInquiry {
         }
         let noted = StartBody::Noted {
             is_blank,
+            committed: now.committed,
             members: now.members.clone(),
         };
         let peer = self.peer(from);
@@ -321,8 +328,13 @@ impl StartInquiry {
                 self.noted.push((from, had));
                 self.send(from, start, noted);
             }
-            StartBody::Noted { is_blank, members } if is_mine => {
+            StartBody::Noted {
+                is_blank,
+                committed,
+                members,
+            } if is_mine => {
                 self.hear_of(members);
+                self.committed = self.committed.max(Some(committed));
                 self.peer(from).has_noted = Some(is_blank);
                 if self.stage == Stage::Noting && self.options.planted.has(Fault::AskInOneRound) {
                     let round = self.round;
@@ -650,6 +662,11 @@ impl StartInquiry {
     /// Whether another node has told newer members since the last call.
     pub(super) fn take_newer_members(&mut self) -> bool {
         std::mem::take(&mut self.has_newer_members)
+    }
+
+    /// Takes an entry that another node knows to be committed.
+    pub(super) fn take_committed(&mut self) -> Option<LogEnd> {
+        self.committed.take()
     }
 
     /// The newest members that are known, by the own log or by answers.

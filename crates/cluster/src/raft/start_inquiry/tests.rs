@@ -53,6 +53,7 @@ fn pass_with_end(
             term: 4,
             index: end,
         },
+        committed: LogEnd::default(),
         members: &members,
         next_voters: &Vec::new,
     };
@@ -171,6 +172,7 @@ fn a_node_learns_the_members_of_an_unknown_sender() {
     let now = Present {
         term: 4,
         last: LogEnd { term: 4, index: 9 },
+        committed: LogEnd { term: 4, index: 8 },
         members: &latest,
         next_voters: &Vec::new,
     };
@@ -184,6 +186,7 @@ fn a_node_learns_the_members_of_an_unknown_sender() {
         messages = pass(5, &answers, &mut one);
     }
     assert_eq!(one.members(), &latest);
+    assert_eq!(one.take_committed(), Some(LogEnd { term: 4, index: 8 }));
     assert!(one.take_newer_members() && !one.take_newer_members());
 }
 
