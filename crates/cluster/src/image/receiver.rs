@@ -209,9 +209,7 @@ impl ImageReceiver {
         let index = copying.index;
         if !self.is_newer(index) {
             // The log came nevertheless.
-            if let Err(error) = copying.copy.discard() {
-                self.give_up(&error);
-            }
+            self.leave();
             return Ok(());
         }
         if let Err(error) = copying.copy.finish() {
@@ -223,6 +221,8 @@ impl ImageReceiver {
         if is_installed {
             return Err(NodeFailure::ImageInstalled { index });
         }
+        // The log came nevertheless, and was truncated.
+        self.leave();
         Ok(())
     }
 

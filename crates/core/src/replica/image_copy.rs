@@ -563,11 +563,6 @@ impl ImageCopy {
         let runs = head.runs.iter().map(|run| run.file.rows_path(&self.dir));
         let mut kept: BTreeSet<PathBuf> = runs.collect();
         kept.insert(head.named.file.new_list_path(&self.dir));
-        self.remove_images(&kept)
-    }
-
-    /// Removes the files of images, but for these.
-    fn remove_images(&self, kept: &BTreeSet<PathBuf>) -> Result<(), ImageCopyError> {
         let image_dir = image_dir(&self.dir);
         let files = self.disk.list(&image_dir);
         let files = files.map_err(|source| device(&image_dir, source))?;
@@ -577,14 +572,6 @@ impl ImageCopy {
             }
         }
         Ok(())
-    }
-
-    /// Gives the copy up for good, and removes its files.
-    ///
-    /// # Errors
-    /// [`ImageCopyError::Device`]
-    pub fn discard(self) -> Result<(), ImageCopyError> {
-        self.remove_images(&BTreeSet::new())
     }
 
     /// Makes the directory a replica's: durably, and if everything [has arrived](Self::wanted). Returns the stamp of the last
