@@ -53,10 +53,10 @@ impl Cluster {
 
     fn of_nodes(nodes: u64, flags: &[&str]) -> Self {
         let cluster = Self(tempfile::tempdir().unwrap());
-        // Other tests, of this process and of others, start clusters at the same time, and ports are only found, not held.
+        // Other tests, of this process and of others, start clusters at the same time, and the ports of one that is down are not held.
         static STARTED: AtomicU32 = AtomicU32::new(0);
         let of_process = 12_000 + std::process::id() % 45 * 400;
-        let port = of_process + STARTED.fetch_add(1, Ordering::Relaxed) % 2 * 200;
+        let port = of_process + STARTED.fetch_add(1, Ordering::Relaxed) % 20 * 20;
         let port = format!("--port={port}");
         let nodes = format!("--nodes={nodes}");
         cluster.works(&[&["start", &nodes, &port], flags].concat());

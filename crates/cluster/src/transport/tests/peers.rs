@@ -292,7 +292,7 @@ fn a_directory_for_other_founders_is_refused() {
         founders: 1,
     };
     let expected = identity.answer(Some(Refusal::Founders));
-    let expected = [&expected.head()[..], &expected.body()[..]].concat();
+    let expected = [expected.head(), &expected.body()[..]].concat();
     let mut answer = vec![0; expected.len()];
     stream.read_exact(&mut answer).unwrap();
     assert_eq!(answer, expected);
