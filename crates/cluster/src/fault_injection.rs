@@ -68,7 +68,7 @@ pub enum Fault {
     NoFloorAfterStart,
     /// A node that may have forgotten promises goes on after a while without the answer of a voter.
     GoOnAfterDamage,
-    /// A node with little room takes payloads whose entries it does not have.
+    /// A node with little room takes payloads without having their entries.
     PayloadsAheadFillLog,
     /// A leader accepts commands although too few voters have room for them.
     AcceptWithoutRoom,

@@ -153,7 +153,7 @@ impl Shared {
         *self.membership.lock() = membership;
     }
 
-    /// Answers the clients whose changes are made.
+    /// Answers the clients that asked for changes which are made.
     pub(crate) fn answer_changes_made(&self, members: &Membership) {
         let mut office = self.office.lock();
         let asked = &mut office.member_changes;

@@ -250,9 +250,9 @@ fn a_killed_leader_is_looked_for_elsewhere() {
     nodes.join().unwrap();
 }
 
-/// While nobody calls the client, a node tells where the members are, and ends.
+/// A node tells an idle client where the members are, and ends.
 #[test]
-fn addresses_told_to_an_idle_client_are_learned_after_the_node_is_gone() {
+fn an_idle_client_learns_from_a_gone_node() {
     let (first, second) = (Address::new(), Address::new());
     let (name, other) = (first.name.clone(), second.name.clone());
     let gone = script(move || {

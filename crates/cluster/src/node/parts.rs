@@ -327,7 +327,7 @@ fn tick_reads(shared: &Shared) {
     }
 }
 
-/// Time has passed: a leader looks who has room, and others tell it.
+/// Time has passed: a leader looks for room on the others, and they report theirs.
 fn tick_room(shared: &Shared) {
     let leader = shared.view.lock().leader;
     let own = shared.own_room();

@@ -32,7 +32,7 @@ impl World {
         }
     }
 
-    /// Makes a new directory, whose node is to become a member.
+    /// Makes a directory for a node that is to become a member.
     fn add_node(&mut self, place: usize) {
         let number = place as u64 + 1;
         let next = self.checks.latest_members().next_incarnation(number);

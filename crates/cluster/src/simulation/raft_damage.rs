@@ -1,6 +1,6 @@
 //! Damage to stream 0: what its disk has lost, a node may have promised.
 //!
-//! It is like a disk that goes back, except that nobody tells the node: it has to find the damage, and to remember it over its
+//! It is like a disk that goes back, except that the node is not told: it has to find the damage, and to remember it over its
 //! starts. So it counts as one of the minority of disks that went back, until it has caught up.
 
 use namiki_platform::disk::Disk;

@@ -199,7 +199,7 @@ mod tests {
 
     /// In the manifest, a stream does not begin behind its seal.
     #[test]
-    fn a_cut_before_the_first_kept_frame_leaves_an_empty_stream() {
+    fn a_cut_before_the_first_frame_leaves_none() {
         for (sequence, expected) in [(6, 0), (7, 7), (8, 8)] {
             let mut generations = [1, 2, 3].map(recycled);
             let damage = RaftDamage {

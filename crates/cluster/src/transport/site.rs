@@ -31,7 +31,7 @@ impl Site {
         }
     }
 
-    /// One whose addresses are not in the configuration.
+    /// One with addresses that are not in the configuration.
     pub(super) fn unknown(number: u64) -> Self {
         Self {
             number,

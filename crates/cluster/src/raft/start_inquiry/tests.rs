@@ -39,7 +39,7 @@ fn pass(from: u64, messages: &[StartMessage], to: &mut StartInquiry) -> Vec<Star
     pass_with_end(9, from, messages, to)
 }
 
-/// The same for a receiver whose log ends with this entry.
+/// The same for a receiver with a log that ends there.
 fn pass_with_end(
     end: u64,
     from: u64,
