@@ -56,7 +56,8 @@ impl Cluster {
         // Other tests, of this process and of others, start clusters at the same time, and the ports of one that is down are not held.
         static STARTED: AtomicU32 = AtomicU32::new(0);
         let of_process = 12_000 + std::process::id() % 45 * 400;
-        let port = of_process + STARTED.fetch_add(1, Ordering::Relaxed) % 20 * 20;
+        let number = STARTED.fetch_add(1, Ordering::Relaxed);
+        let port = of_process + number % 4 * 10 + number / 4 % 2 * 200;
         let port = format!("--port={port}");
         let nodes = format!("--nodes={nodes}");
         cluster.works(&[&["start", &nodes, &port], flags].concat());

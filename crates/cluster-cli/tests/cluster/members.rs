@@ -185,7 +185,7 @@ fn a_node_joins_leaves_and_moves_by_its_configuration() {
 
     // The cluster is told first, and then the node moves.
     let mut second = cluster.config(2);
-    move_ports(&mut second, 10);
+    move_ports(&mut second, 5);
     let moved = cluster.0.path().join("moved.toml");
     fs::write(&moved, second.to_text().unwrap()).unwrap();
     let moved = moved.to_str().unwrap();
