@@ -39,6 +39,8 @@ pub(crate) enum Wanted {
     Tables,
     /// The rows of a range.
     Scan(ScanRange),
+    /// Whether a session exists that was unknown when the request came.
+    UnknownSession(SessionId),
     /// The outcomes of a group, for the holder of its session.
     Outcomes {
         session: SessionId,
@@ -52,7 +54,7 @@ impl Wanted {
     pub(crate) fn keys(&self) -> usize {
         match self {
             Self::Keys(keys) => keys.len(),
-            Self::Tables | Self::Scan(_) | Self::Outcomes { .. } => 1,
+            Self::Tables | Self::Scan(_) | Self::UnknownSession(_) | Self::Outcomes { .. } => 1,
         }
     }
 }

@@ -531,6 +531,14 @@ impl Applier {
             Wanted::Keys(keys) => Some(self.read(request, &keys)),
             Wanted::Tables => Some(self.tables(request)),
             Wanted::Scan(range) => self.scan(read.connection, request, range),
+            Wanted::UnknownSession(session) => {
+                let is_there = self.shared.sessions.lock().fence(session).is_some();
+                Some(if is_there {
+                    Response::Busy { request }
+                } else {
+                    Response::NoSuchSession { session }
+                })
+            }
             Wanted::Outcomes {
                 session,
                 fence,

@@ -89,6 +89,15 @@ struct GroupNumbers {
     acknowledged_through: u64,
 }
 
+/// Whether a client holds a session.
+enum Holds {
+    Yes,
+    /// The answer.
+    No(Option<Response>),
+    /// This leader does not know the session.
+    Unknown,
+}
+
 /// Accepts requests.
 pub(crate) struct Producer {
     shared: Arc<Shared>,
@@ -231,8 +240,13 @@ impl Producer {
             return self.not_leader(number);
         };
         let sessions = self.shared.sessions.lock();
-        if let Some(answer) = self.check_fence(&sessions, session, fence, number) {
-            return Some(answer);
+        match self.check_fence(&sessions, session, fence, number) {
+            Holds::Yes => {}
+            Holds::No(answer) => return answer,
+            Holds::Unknown => {
+                drop(sessions);
+                return self.confirm_unknown(office, from, session, number);
+            }
         }
         if let Some(group) = office.groups.get(&(session, number)) {
             // A repeated request joins the one in flight.
@@ -374,24 +388,49 @@ impl Producer {
             .then_some("a command is too long: its limit is 1 MiB with all rows")
     }
 
-    /// The answer to a request for a session that its holder does not hold any more, or that does not
-    /// exist.
+    /// Whether a client with this fence holds a session.
     fn check_fence(
         &self,
         sessions: &SessionTable,
         session: SessionId,
         fence: u64,
         request: u64,
-    ) -> Option<Response> {
+    ) -> Holds {
         match sessions.fence(session) {
-            None => Some(Response::NoSuchSession { session }),
+            None if self.may_be_opened(session) => Holds::Unknown,
+            None => Holds::No(Some(Response::NoSuchSession { session })),
             // It was resumed by an entry that this leader does not have: it was deposed.
-            Some(current) if current < fence => self.not_leader(request),
+            Some(current) if current < fence => Holds::No(self.not_leader(request)),
             Some(current) if current > fence && !self.shared.planted.has(Fault::IgnoreFences) => {
-                Some(Response::SessionTaken { session })
+                Holds::No(Some(Response::SessionTaken { session }))
             }
-            Some(_) => None,
+            Some(_) => Holds::Yes,
         }
+    }
+
+    /// Whether a session may be opened by an entry that this leader does not have, if it was deposed: its number is that
+    /// of the entry.
+    fn may_be_opened(&self, session: SessionId) -> bool {
+        session.0 > self.shared.applied()
+    }
+
+    /// A session is unknown that may be opened by an entry which this leader does not have: the client is told when it has
+    /// confirmed that it leads.
+    fn confirm_unknown(
+        &self,
+        office: MutexGuard<'_, Office>,
+        connection: ConnectionId,
+        session: SessionId,
+        request: u64,
+    ) -> Option<Response> {
+        let read = ReadRequest {
+            connection,
+            request,
+            wanted: Wanted::UnknownSession(session),
+            bytes: 0,
+            until: 0,
+        };
+        self.read_as_leader(office, read)
     }
 
     fn read(
@@ -404,7 +443,7 @@ impl Producer {
         let bytes = match &wanted {
             Wanted::Keys(keys) => memory_of_keys(keys),
             Wanted::Scan(range) => range.from.len() + range.until.as_ref().map_or(0, Vec::len),
-            Wanted::Tables | Wanted::Outcomes { .. } => 0,
+            Wanted::Tables | Wanted::Outcomes { .. } | Wanted::UnknownSession(_) => 0,
         };
         let read = ReadRequest {
             connection,
@@ -531,15 +570,22 @@ impl Producer {
         session: SessionId,
         fence: u64,
     ) -> Option<Response> {
-        if self.shared.office.lock().term.is_none() {
+        let office = self.shared.office.lock();
+        if office.term.is_none() {
             return self.not_leader(0);
         }
-        let answer = self.check_fence(&self.shared.sessions.lock(), session, fence, 0);
-        match answer {
+        let holds = self.check_fence(&self.shared.sessions.lock(), session, fence, 0);
+        match holds {
+            Holds::Unknown => self.confirm_unknown(office, from, session, 0),
             // Numbers are never used again: a session that does not exist needs no entry.
-            Some(Response::NoSuchSession { .. }) => Some(Response::SessionClosed { session }),
-            Some(answer) => Some(answer),
-            None => self.control(from, Control::CloseHeldSession { session, fence }),
+            Holds::No(Some(Response::NoSuchSession { .. })) => {
+                Some(Response::SessionClosed { session })
+            }
+            Holds::No(answer) => answer,
+            Holds::Yes => {
+                drop(office);
+                self.control(from, Control::CloseHeldSession { session, fence })
+            }
         }
     }
 
@@ -550,13 +596,18 @@ impl Producer {
         nonce: u128,
         attempt: u128,
     ) -> Option<Response> {
-        if self.shared.office.lock().term.is_none() {
+        let office = self.shared.office.lock();
+        if office.term.is_none() {
             return self.not_leader(0);
         }
         // Without an entry, so that requests for sessions that do not exist do not fill the log.
         if !self.shared.sessions.lock().is_opened_by(session, nonce) {
+            if self.may_be_opened(session) {
+                return self.confirm_unknown(office, from, session, 0);
+            }
             return Some(Response::NoSuchSession { session });
         }
+        drop(office);
         let control = Control::ResumeSession {
             session,
             nonce,
