@@ -27,6 +27,7 @@ pub(crate) struct Attack {
 
 impl Attack {
     /// The same attack on a connection that the node must refuse.
+    #[cfg(feature = "tls")]
     pub(crate) fn refused(self) -> Self {
         Self {
             is_refused: true,
