@@ -12,12 +12,6 @@ use super::rig::*;
 use crate::network::ConnectionId;
 use crate::transport::TransportSettings;
 
-const HELLO: Request = Request::Hello {
-    magic: MAGIC,
-    version: PROTOCOL_VERSION,
-    cluster: 0,
-};
-
 fn node(change: impl Fn(&mut TransportSettings)) -> Node {
     let mut settings = settings(1, vec![]);
     change(&mut settings);
@@ -44,7 +38,7 @@ fn receive(stream: &mut TcpStream) -> Option<Response> {
 
 fn connect(node: &Node) -> TcpStream {
     let mut stream = dial(&node.client_address);
-    send(&mut stream, &HELLO);
+    send(&mut stream, &CLIENT_HELLO);
     let welcome = Response::Welcome {
         version: PROTOCOL_VERSION,
         cluster: CLUSTER,
@@ -173,7 +167,7 @@ fn a_group_beyond_the_limit_is_refused_undecoded() {
 fn hostile_bytes_end_only_their_connection() {
     let node = node(impatient);
     let mut good = connect(&node);
-    let hello = encoded(&HELLO).unwrap();
+    let hello = encoded(&CLIENT_HELLO).unwrap();
     let behind_hello = |bytes: &[u8]| [&hello[..], bytes].concat();
     let hostile = [
         vec![0xff; 64],
@@ -231,7 +225,7 @@ fn connections_beyond_the_limit_are_refused() {
     let node = node(|settings| settings.limits.client_connections_max = 2);
     let (_first, second) = (connect(&node), connect(&node));
     let mut third = dial(&node.client_address);
-    send(&mut third, &HELLO);
+    send(&mut third, &CLIENT_HELLO);
     let Some(Response::Refused { reason, .. }) = receive(&mut third) else {
         panic!()
     };
@@ -245,7 +239,7 @@ fn connections_beyond_the_limit_are_refused() {
 fn a_client_is_told_the_leaders_address() {
     let (one, _two) = two_nodes(|_| {});
     let mut stream = dial(&one.client_address);
-    send(&mut stream, &HELLO);
+    send(&mut stream, &CLIENT_HELLO);
     receive(&mut stream);
     send(&mut stream, &Request::Status);
     let from = loop {

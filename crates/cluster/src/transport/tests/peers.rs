@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use namiki_client::protocol::{MAGIC, PROTOCOL_VERSION, Request, Response, encoded};
+use namiki_client::protocol::{PROTOCOL_VERSION, Request, Response, encoded};
 
 use super::hostile::HELLO;
 use super::rig::*;
@@ -137,12 +137,7 @@ fn a_cut_link_carries_nothing_until_it_heals() {
     one.wait_for(&Event::Connected(NodeId::first(2)));
     two.wait_for(&Event::Connected(NodeId::first(1)));
     let mut client = dial(&one.client_address);
-    let hello = Request::Hello {
-        magic: MAGIC,
-        version: PROTOCOL_VERSION,
-        cluster: 0,
-    };
-    client.write_all(&encoded(&hello).unwrap()).unwrap();
+    client.write_all(&encoded(&CLIENT_HELLO).unwrap()).unwrap();
     let cut = |nodes| encoded(&Request::CutLinks { nodes }).unwrap();
     client.write_all(&cut(vec![2])).unwrap();
     // Node 1 sends nothing, so node 2 sees nothing of it either.
@@ -236,12 +231,7 @@ fn members_are_dialled_at_their_addresses_in_the_log() {
     talk(&one, &three);
     // Clients find it, too.
     let mut client = dial(&one.client_address);
-    let hello = Request::Hello {
-        magic: MAGIC,
-        version: PROTOCOL_VERSION,
-        cluster: 0,
-    };
-    client.write_all(&encoded(&hello).unwrap()).unwrap();
+    client.write_all(&encoded(&CLIENT_HELLO).unwrap()).unwrap();
     client
         .write_all(&encoded(&Request::Status).unwrap())
         .unwrap();

@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use namiki_client::protocol::{NodeAddresses, Request};
+use namiki_client::protocol::{MAGIC, NodeAddresses, PROTOCOL_VERSION, Request};
 
 use crate::entry::{PayloadName, PayloadRef};
 use crate::network::{ClientName, ConnectionId, Inbox, Network, NodeId, PeerMessage};
@@ -19,6 +19,12 @@ use crate::transport::{
 pub(super) const WATCHDOG: Duration = Duration::from_secs(60);
 pub(super) const CLUSTER: u128 = 0x00c0_ffee;
 pub(super) const WORKERS: u16 = 2;
+/// The hello of a client of any cluster.
+pub(super) const CLIENT_HELLO: Request = Request::Hello {
+    magic: MAGIC,
+    version: PROTOCOL_VERSION,
+    cluster: 0,
+};
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Event {
