@@ -41,20 +41,15 @@ impl World {
             // It is on its way.
             return;
         }
-        let Ok(mut new) = old.replacement(id, self.founders) else {
+        let Ok(new) = old.replacement(id, self.founders) else {
             return;
         };
-        self.configure(&mut new);
         let is_lost_now = old.is_wiped || self.member_changes.chance(0.5);
         self.nodes[place].crash(&mut self.random);
-        let old = std::mem::replace(&mut self.nodes[place], new);
-        self.crash_in_write.remove(&place);
-        self.seen[place] = (0, 0);
+        let old = self.put_directory(place, new);
         if !is_lost_now && old.id != id {
-            self.nodes.push(old);
-            self.seen.push((0, 0));
             let pause = 10 + self.member_changes.below(3_000);
-            self.after(pause * MS, Event::Restart(self.nodes.len() - 1));
+            self.bring_back(old, pause);
         }
         let pause = 1 + self.member_changes.below(300);
         self.after(pause * MS, Event::Restart(place));

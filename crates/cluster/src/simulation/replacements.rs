@@ -28,19 +28,15 @@ impl World {
         self.nodes[place].crash(&mut self.random);
         self.report.crashes += 1;
         self.crash_in_write.remove(&place);
-        let Ok(mut new) = self.nodes[place].replacement(id, self.founders) else {
+        let Ok(new) = self.nodes[place].replacement(id, self.founders) else {
             return;
         };
-        self.configure(&mut new);
-        let lost = std::mem::replace(&mut self.nodes[place], new);
-        self.seen[place] = (0, 0);
+        let lost = self.put_directory(place, new);
         // The successor of a directory that was lost before it became a member has the same
         // incarnation: two of the same must not run.
         if lost.id != id && self.random.chance(0.5) {
-            self.nodes.push(lost);
-            self.seen.push((0, 0));
             let pause = 10 + self.random.below(3_000);
-            self.after(pause * MS, Event::Restart(self.nodes.len() - 1));
+            self.bring_back(lost, pause);
         }
         let pause = 1 + self.random.below(300);
         self.after(pause * MS, Event::Restart(place));
@@ -51,6 +47,21 @@ impl World {
             let pause = 100 + self.random.below(2_000);
             self.after(pause * MS, Event::LoseDisk(place));
         }
+    }
+
+    /// Puts a new directory in a place, which knows the present members. Returns the one that was there.
+    pub(super) fn put_directory(&mut self, place: usize, mut new: SimNode) -> SimNode {
+        self.configure(&mut new);
+        self.crash_in_write.remove(&place);
+        self.seen[place] = (0, 0);
+        std::mem::replace(&mut self.nodes[place], new)
+    }
+
+    /// Starts the node of an old directory again, after some milliseconds.
+    pub(super) fn bring_back(&mut self, old: SimNode, pause: u64) {
+        self.nodes.push(old);
+        self.seen.push((0, 0));
+        self.after(pause * MS, Event::Restart(self.nodes.len() - 1));
     }
 
     /// The first node has applied a change of membership. Occasionally it is partitioned before it
@@ -102,7 +113,7 @@ impl World {
     }
 
     /// Puts the present members into the configuration of a new directory's node. Those of the others need not have it.
-    pub(super) fn configure(&self, node: &mut SimNode) {
+    fn configure(&self, node: &mut SimNode) {
         let members = self.checks.latest_members().nodes();
         members.for_each(|member| node.configure(member.number()));
     }
