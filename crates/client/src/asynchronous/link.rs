@@ -1,6 +1,6 @@
 //! Executes the steps of a channel in the caller's task.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tokio::time::sleep_until;
 
@@ -13,16 +13,10 @@ use crate::links::OverChannel;
 /// without a copy.
 const TOGETHER_BYTES_MAX: usize = 16 << 10;
 
-/// Time without use after which what has arrived is received before anything is sent: a node may have told the addresses of others, and
-/// ended since. A write to it discards what it had told.
-const IDLE: Duration = Duration::from_secs(1);
-
 #[derive(Debug)]
 pub(super) struct Link {
     pub(super) channel: Channel,
     connection: Option<Connection>,
-    /// The end of the last use.
-    used: Instant,
 }
 
 impl OverChannel for Link {
@@ -30,7 +24,6 @@ impl OverChannel for Link {
         Self {
             channel,
             connection: None,
-            used: Instant::now(),
         }
     }
 
@@ -46,33 +39,15 @@ impl Link {
         is_done: impl Fn(&Channel) -> bool,
         deadline: Instant,
     ) -> bool {
-        self.receive_arrived().await;
-        let is_done = loop {
+        loop {
             if is_done(&self.channel) {
-                break true;
+                return true;
             }
             let now = Instant::now();
             if now >= deadline {
-                break false;
+                return false;
             }
             self.take_step(now, deadline).await;
-        };
-        self.used = Instant::now();
-        is_done
-    }
-
-    /// After some time without use, receives what has arrived.
-    async fn receive_arrived(&mut self) {
-        let now = Instant::now();
-        if now.saturating_duration_since(self.used) < IDLE {
-            return;
-        }
-        while let Some(connection) = &mut self.connection {
-            match connection.receive(now).await {
-                Ok(Some(response)) => self.channel.received(response, now),
-                Ok(None) => return,
-                Err(error) => self.broken(&error),
-            }
         }
     }
 
@@ -138,16 +113,23 @@ impl Link {
         }
     }
 
+    /// Sends a frame. If that fails, it first receives the responses that have arrived: the node may have sent the addresses of
+    /// other nodes before it ended.
     async fn send(&mut self, frame: &[u8]) {
         // Half a frame must not be followed by another: if this future is dropped, the connection
         // is lost.
-        let sent = match self.connection.take() {
-            Some(mut connection) => connection.send(frame).await.map(|()| connection),
-            None => Err(ConnectionError::Closed),
+        let Some(mut connection) = self.connection.take() else {
+            return self.broken(&ConnectionError::Closed);
         };
-        match sent {
-            Ok(connection) => self.connection = Some(connection),
-            Err(error) => self.broken(&error),
+        match connection.send(frame).await {
+            Ok(()) => self.connection = Some(connection),
+            Err(error) => {
+                let now = Instant::now();
+                while let Ok(Some(response)) = connection.receive(now).await {
+                    self.channel.received(response, now);
+                }
+                self.broken(&error);
+            }
         }
     }
 

@@ -1,23 +1,17 @@
 //! Executes the steps of a channel with blocking I/O on the caller's thread.
 
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::connection::Connection;
 use crate::channel::{Channel, Step};
 use crate::error::ConnectionError;
 use crate::links::OverChannel;
 
-/// Time without use after which what has arrived is received before anything is sent: a node may have told the addresses of others, and
-/// ended since. A write to it discards what it had told.
-const IDLE: Duration = Duration::from_secs(1);
-
 #[derive(Debug)]
 pub(super) struct Link {
     pub(super) channel: Channel,
     connection: Option<Connection>,
-    /// The end of the last use.
-    used: Instant,
 }
 
 impl OverChannel for Link {
@@ -25,7 +19,6 @@ impl OverChannel for Link {
         Self {
             channel,
             connection: None,
-            used: Instant::now(),
         }
     }
 
@@ -37,33 +30,15 @@ impl OverChannel for Link {
 impl Link {
     /// Executes steps until `is_done` holds or the deadline passes. Returns whether it holds.
     pub(super) fn drive(&mut self, is_done: impl Fn(&Channel) -> bool, deadline: Instant) -> bool {
-        self.receive_arrived();
-        let is_done = loop {
+        loop {
             if is_done(&self.channel) {
-                break true;
+                return true;
             }
             let now = Instant::now();
             if now >= deadline {
-                break false;
+                return false;
             }
             self.take_step(now, deadline);
-        };
-        self.used = Instant::now();
-        is_done
-    }
-
-    /// After some time without use, receives what has arrived.
-    fn receive_arrived(&mut self) {
-        let now = Instant::now();
-        if now.saturating_duration_since(self.used) < IDLE {
-            return;
-        }
-        while let Some(connection) = &mut self.connection {
-            match connection.receive(now) {
-                Ok(Some(response)) => self.channel.received(response, now),
-                Ok(None) => return,
-                Err(error) => self.broken(&error),
-            }
         }
     }
 
@@ -112,12 +87,17 @@ impl Link {
         }
     }
 
+    /// Sends a frame. If that fails, it first receives the responses that have arrived: the node may have sent the addresses of
+    /// other nodes before it ended.
     fn send(&mut self, frame: &[u8]) {
-        let sent = match &mut self.connection {
-            Some(connection) => connection.send(frame),
-            None => Err(ConnectionError::Closed),
+        let Some(connection) = &mut self.connection else {
+            return self.broken(&ConnectionError::Closed);
         };
-        if let Err(error) = sent {
+        if let Err(error) = connection.send(frame) {
+            let now = Instant::now();
+            while let Ok(Some(response)) = connection.receive(now) {
+                self.channel.received(response, now);
+            }
             self.broken(&error);
         }
     }

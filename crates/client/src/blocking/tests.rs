@@ -2,6 +2,7 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
+use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -283,10 +284,42 @@ fn an_idle_client_learns_from_a_gone_node() {
     let mut client = Client::connect([name], options()).unwrap();
     assert!(client.tables().unwrap().is_empty());
     gone.join().unwrap();
-    // It counts as idle after a second.
-    std::thread::sleep(Duration::from_millis(1500));
     assert!(client.tables().unwrap().is_empty());
     remaining.join().unwrap();
+}
+
+/// A node tells a session where the members are, and ends without having read its groups.
+#[test]
+fn a_session_learns_from_a_killed_node() {
+    let (old, new) = (Address::new(), Address::new());
+    let addresses = [old.name.clone()];
+    let (submitted, is_submitted) = channel();
+    let (ended, has_ended) = channel();
+    let nodes = script(move || {
+        let (client, mut node) = accept_session(&old);
+        is_submitted.recv().unwrap();
+        node.say(&Response::Nodes {
+            addresses: vec![new.name.clone()],
+        });
+        // The connection is reset, since there are unread bytes.
+        drop((client, node, old));
+        ended.send(()).unwrap();
+        let mut node = new.accept();
+        for group in 1..=2 {
+            assert_eq!(node.group().0, group);
+            node.results(group);
+        }
+    });
+    let mut session = session_at(&addresses, options());
+    let first = session.submit(commands()).unwrap();
+    submitted.send(()).unwrap();
+    has_ended.recv().unwrap();
+    let second = session.submit(commands()).unwrap();
+    for group in [first, second] {
+        let outcomes = session.wait(group).unwrap();
+        assert_eq!(outcomes, [outcome_of(group.number())]);
+    }
+    nodes.join().unwrap();
 }
 
 #[test]
