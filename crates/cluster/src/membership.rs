@@ -260,7 +260,7 @@ impl Membership {
         self.nodes().any(|it| it == node)
     }
 
-    /// Whether a node was a member and is none, or a later one has its number.
+    /// Whether a node was removed, or a later one has its number.
     pub(crate) fn has_gone(&self, node: NodeId) -> bool {
         let same = |it: &NodeId| it.number() == node.number();
         let member = self.nodes().find(same);

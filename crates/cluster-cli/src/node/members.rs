@@ -126,7 +126,7 @@ impl Members {
         Failure::NoNode(self.node.to_string())
     }
 
-    /// Whether the node was a member, and is none.
+    /// Whether the node was removed from the cluster.
     pub(crate) fn was_removed(&self, leader: &NodeStatus) -> bool {
         leader.removed.iter().any(|(node, _)| *node == self.node)
     }

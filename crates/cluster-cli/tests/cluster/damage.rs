@@ -146,7 +146,7 @@ fn wait_for_line(node: &Path, line: &str, times: usize) {
 #[test]
 fn damage_in_stream_0_heals() {
     const FORGOTTEN: &str = "this node may have forgotten votes and acknowledgements";
-    const REMEMBERED: &str = "what the log had lost is back";
+    const REMEMBERED: &str = "the node has recovered the lost part of its log";
     let cluster = Cluster::start();
     let folder = |node: u64| cluster.0.path().join(format!("node-{node}"));
     let mut client = cluster.client();

@@ -137,11 +137,11 @@ impl Checkpointer {
             Ok(()) => {
                 slog::info!(
                     logger,
-                    "what the log had lost is back: all other voters have answered, and it has what they had"
+                    "the node has recovered the lost part of its log: all other voters have answered, and it has all of their entries"
                 );
             }
             Err(error) => {
-                slog::warn!(logger, "what the log had lost is back, and that cannot be noted: the next start asks all other voters again";
+                slog::warn!(logger, "the node has recovered the lost part of its log, and cannot note that: the next start asks all other voters again";
                     "error" => %ErrorSentence(&error));
             }
         }

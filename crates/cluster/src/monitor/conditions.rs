@@ -137,7 +137,7 @@ impl Subject {
             Self::FollowerLag(node) => format!("node {node} has caught up"),
             Self::Applying => "the committed entries are applied again".to_owned(),
             Self::Forgotten => {
-                "what the log had lost is back: the node participates again".to_owned()
+                "the node has recovered the lost part of its log, and participates again".to_owned()
             }
             Self::MissingPayloads => {
                 "the missing payloads were restored: the node participates again".to_owned()
