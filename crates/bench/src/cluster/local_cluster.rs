@@ -299,12 +299,20 @@ impl LocalCluster {
         self.nodes.iter().map(|node| node.dir.clone())
     }
 
-    /// Ends a node and removes its directory, as if its disk were lost.
+    /// Ends a node and removes its directory, as if its disk were lost. The copy of it goes too: it is of an incarnation
+    /// that is replaced, and such a node refuses to run.
     pub(super) fn lose(&self, id: u64) -> Result<(), BenchError> {
         self.run(["kill", &id.to_string()])?;
         let directory = self.directory_of(id)?;
+        let copy = self.copy_of(id);
         let removed = fs::remove_dir_all(&directory);
-        removed.map_err(BenchError::file("remove", &directory))
+        removed.map_err(BenchError::file("remove", &directory))?;
+        match fs::remove_dir_all(&copy) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(BenchError::file("remove", &copy)(error))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The directory of a node's data.
