@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::entry::PayloadRef;
 use crate::image_message::ImageMessage;
-use crate::log_room::Room;
+use crate::log_space::LogSpace;
 use crate::membership::Membership;
 pub use crate::node_id::NodeId;
 
@@ -68,8 +68,8 @@ pub enum PeerMessage {
     /// A message of a node that has started, or an answer to one, in the adapter's encoding. On the
     /// control lane.
     Start(Bytes),
-    /// The room of a node's log, for the leader. On the control lane.
-    Room(Room),
+    /// The space of a node's log, for the leader. On the control lane.
+    LogSpace(LogSpace),
     /// A payload that was just sealed. On the lane of its worker.
     Payload {
         /// Its name, length and digest.
@@ -106,6 +106,9 @@ pub trait Network: Send + Sync {
     /// Sends a response to a client. Has no effect if the connection is closed. An empty address in
     /// [`Response::NotLeader`] is filled in.
     fn reply(&self, to: ConnectionId, response: Response);
+    /// Bytes of the longest contents of a response to a client that would be queued now. What reads
+    /// much for a client asks before, and answers [`Response::Busy`] at 0.
+    fn response_bytes_free(&self, to: ConnectionId) -> usize;
 }
 
 /// Receives messages. The transport calls it from its threads, one for nodes and one for clients, so

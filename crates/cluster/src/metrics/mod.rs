@@ -1,24 +1,23 @@
 //! What a node counts. [`monitor`](crate::monitor) reads it.
 //!
 //! Every number is counted where it happens, and nothing is derived from another: a number that is
-//! not counted is not here. Counters begin at zero with the process.
+//! not counted is not here. Counters begin at zero with the process: a node that starts again within it, with tables of another
+//! node, goes on counting.
 
 mod histogram;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use namiki_client::protocol::{Outcome, Response};
+use namiki_client::protocol::Outcome;
 use namiki_platform::clock::now_ns;
+
+use crate::monitor::unix_s;
+use crate::refusal::RefusalReason;
 
 pub(crate) use histogram::Histogram;
 #[cfg(feature = "metrics")]
 pub(crate) use histogram::{BOUNDS_NS, HistogramCounts};
-
-/// The reason that a leader without room tells its clients. By its text, the refusal is counted
-/// apart.
-pub(crate) const LOG_FULL: &str =
-    "the log of the leader has reached its limit: raise `log_bytes_max`, or free space on its disk";
 
 /// A counter without labels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,11 +47,11 @@ pub(crate) enum Count {
     FramesDamaged,
     /// Groups of clients that waited because too few voters had room for them, or little.
     GroupsWithoutRoom,
-    /// Starts (one at most) at which stream 0 of the log was damaged.
+    /// Starts at which stream 0 of the log was damaged.
     RaftLogDamaged,
     /// Files of the own image that were found damaged when another node asked for them.
     ImageFilesDamaged,
-    /// Starts (one at most) at which the tables of the directory could not be used.
+    /// Starts at which the tables of the directory could not be used.
     TablesLost,
     /// Received payloads that did not match their entry, or were too long.
     PayloadsRefused,
@@ -180,47 +179,18 @@ pub(crate) const COUNTS: [(Count, &str, &str); 22] = [
     ),
 ];
 
-/// The reason for which a client's request was not executed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RefusalReason {
-    NotLeader,
-    Busy,
-    NoSession,
-    SessionTaken,
-    Behind,
-    LogFull,
-    Invalid,
-    OutcomeUnknown,
-}
-
 /// Values of the label `reason`, in the order of [`RefusalReason`].
-pub(crate) const REFUSALS: [(RefusalReason, &str); 8] = [
+pub(crate) const REFUSALS: [(RefusalReason, &str); 9] = [
     (RefusalReason::NotLeader, "not_leader"),
     (RefusalReason::Busy, "busy"),
     (RefusalReason::NoSession, "no_session"),
     (RefusalReason::SessionTaken, "session_taken"),
     (RefusalReason::Behind, "behind"),
     (RefusalReason::LogFull, "log_full"),
+    (RefusalReason::SessionsFull, "sessions_full"),
     (RefusalReason::Invalid, "invalid"),
     (RefusalReason::OutcomeUnknown, "outcome_unknown"),
 ];
-
-impl RefusalReason {
-    /// The reason of an answer, if it is a refusal.
-    fn of(answer: &Response) -> Option<Self> {
-        Some(match answer {
-            Response::NotLeader { .. } => Self::NotLeader,
-            Response::Busy { .. } => Self::Busy,
-            Response::NoSuchSession { .. } => Self::NoSession,
-            Response::SessionTaken { .. } => Self::SessionTaken,
-            Response::Behind { .. } => Self::Behind,
-            Response::Refused { reason, .. } if reason == LOG_FULL => Self::LogFull,
-            Response::Refused { .. } => Self::Invalid,
-            Response::OutcomeUnknown { .. } => Self::OutcomeUnknown,
-            _ => return None,
-        })
-    }
-}
 
 /// Values of the label `outcome`, in the order of [`Outcome`].
 pub(crate) const OUTCOMES: [&str; 7] = [
@@ -274,10 +244,14 @@ impl Flushes {
 /// The counters of one node.
 #[derive(Debug)]
 pub(crate) struct Metrics {
+    /// When the process began to count, in seconds of the Unix time.
+    pub(crate) began_s: u64,
     counts: [AtomicU64; COUNTS.len()],
     refusals: [AtomicU64; REFUSALS.len()],
     outcomes: [AtomicU64; OUTCOMES.len()],
     pub(crate) groups: GroupLatency,
+    /// Damaged payloads and refused sessions that were reported.
+    reported: [AtomicU64; 2],
     /// One for each stream: that of Raft, then those of the workers' payloads.
     flushes: Box<[Flushes]>,
 }
@@ -285,6 +259,8 @@ pub(crate) struct Metrics {
 impl Metrics {
     pub(crate) fn new(workers: usize) -> Self {
         Self {
+            began_s: unix_s(),
+            reported: Default::default(),
             counts: Default::default(),
             refusals: Default::default(),
             outcomes: Default::default(),
@@ -305,11 +281,26 @@ impl Metrics {
         self.counts[count as usize].load(Ordering::Relaxed)
     }
 
-    /// Counts an answer to a client, if it is a refusal.
-    pub(crate) fn note_answer(&self, answer: &Response) {
-        if let Some(reason) = RefusalReason::of(answer) {
-            self.refusals[reason as usize].fetch_add(1, Ordering::Relaxed);
-        }
+    /// Counts a refused request of a client.
+    pub(crate) fn note_refusal(&self, reason: RefusalReason) {
+        self.refusals[reason as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Requests that were refused for this reason.
+    pub(crate) fn refused(&self, reason: RefusalReason) -> u64 {
+        self.refusals[reason as usize].load(Ordering::Relaxed)
+    }
+
+    /// The payloads that were found damaged since the last call.
+    pub(crate) fn take_damaged_payloads(&self) -> u64 {
+        let all = self.count(Count::PayloadsDamaged);
+        all.saturating_sub(self.reported[0].swap(all, Ordering::Relaxed))
+    }
+
+    /// The sessions that were refused since the last call.
+    pub(crate) fn take_refused_sessions(&self) -> u64 {
+        let all = self.refused(RefusalReason::SessionsFull);
+        all.saturating_sub(self.reported[1].swap(all, Ordering::Relaxed))
     }
 
     /// Counts the outcomes of committed commands.
@@ -374,15 +365,32 @@ mod tests {
     }
 
     #[test]
-    fn a_full_log_is_told_from_other_refusals() {
+    fn refusals_are_counted_by_their_kind() {
+        use namiki_client::protocol::SessionLimit;
+
+        use crate::refusal::Refusal;
+
         let metrics = Metrics::new(1);
-        for reason in [LOG_FULL, "the group has no commands"] {
-            let reason = reason.to_owned();
-            metrics.note_answer(&Response::Refused { request: 1, reason });
+        let limit = SessionLimit::Client(7);
+        for refusal in [
+            Refusal::LogFull { request: 1 },
+            Refusal::invalid(1, "the group has no commands"),
+            Refusal::SessionsFull { nonce: 1, limit },
+        ] {
+            metrics.note_refusal(refusal.reason());
         }
-        for reason in [RefusalReason::LogFull, RefusalReason::Invalid] {
-            let count = metrics.refusals[reason as usize].load(Ordering::Relaxed);
-            assert_eq!(count, 1, "{reason:?}");
+        for (reason, label) in REFUSALS {
+            let is_counted = ["log_full", "invalid", "sessions_full"].contains(&label);
+            assert_eq!(metrics.refused(reason), u64::from(is_counted), "{label}");
+        }
+        // Each is reported once, also if the node starts again.
+        metrics.add(Count::PayloadsDamaged, 3);
+        for expected in [(3, 1), (0, 0)] {
+            let taken = (
+                metrics.take_damaged_payloads(),
+                metrics.take_refused_sessions(),
+            );
+            assert_eq!(taken, expected);
         }
     }
 

@@ -7,8 +7,9 @@ use std::time::Duration;
 use namiki_client::protocol::Role;
 
 use super::observation::{Observation, ObservedPeer};
+use crate::flow_control::Pace;
+use crate::log_space::LOG_REMEDY;
 use crate::raft::LAG_MAX;
-use crate::room::Pace;
 
 /// Part of the disk below which its free room is a warning, in percent.
 const DISK_FREE_PERCENT: u64 = 5;
@@ -36,16 +37,18 @@ pub(crate) enum Subject {
     Applying,
     Forgotten,
     MissingPayloads,
+    TablesLost,
     DamagedPayload,
     Disk,
     LogLimit,
     /// Writes wait.
     NoRoom,
     /// Commands are held back for lack of room on other nodes.
-    VotersRoom,
+    CommandsHeldBack,
     Flush,
     Pause,
     Clock,
+    SessionsRefused,
     Certificate,
 }
 
@@ -72,6 +75,8 @@ pub(crate) struct Happened {
     pub(crate) longest_flush: (Duration, usize),
     /// Payloads on this disk that were found damaged.
     pub(crate) damaged_payloads: u64,
+    /// Requests for sessions that were refused because of a limit on them.
+    pub(crate) sessions_refused: u64,
     /// The delay of the observer's thread.
     pub(crate) pause: Duration,
     /// By how much the system's clock was set, in either direction.
@@ -89,17 +94,19 @@ impl Subject {
             // An election takes a few timeouts.
             Self::Leader => (8 * election_timeout).max(seconds(2)),
             // Images make room.
-            Self::NoRoom | Self::VotersRoom => seconds(2),
+            Self::NoRoom | Self::CommandsHeldBack => seconds(2),
             Self::Peer(_) | Self::Applying => seconds(10).max(8 * election_timeout),
             Self::FollowerLag(_) => seconds(30),
             Self::Forgotten
             | Self::MissingPayloads
+            | Self::TablesLost
             | Self::DamagedPayload
             | Self::Disk
             | Self::LogLimit
             | Self::Flush
             | Self::Pause
             | Self::Clock
+            | Self::SessionsRefused
             | Self::Certificate => Duration::ZERO,
         }
     }
@@ -107,15 +114,20 @@ impl Subject {
     /// Shortest time between two lines about it.
     pub(crate) fn lines_apart(self) -> Duration {
         Duration::from_secs(match self {
-            Self::DamagedPayload | Self::Flush | Self::Pause | Self::Clock => 60,
+            Self::DamagedPayload
+            | Self::Flush
+            | Self::Pause
+            | Self::Clock
+            | Self::SessionsRefused => 60,
             Self::Leader
             | Self::Peer(_)
             | Self::FollowerLag(_)
             | Self::Applying
             | Self::NoRoom
-            | Self::VotersRoom
+            | Self::CommandsHeldBack
             | Self::Forgotten
-            | Self::MissingPayloads => 600,
+            | Self::MissingPayloads
+            | Self::TablesLost => 600,
             // These last for days.
             Self::Disk | Self::LogLimit | Self::Certificate => 3600,
         })
@@ -125,7 +137,7 @@ impl Subject {
     pub(crate) fn is_event(self) -> bool {
         matches!(
             self,
-            Self::DamagedPayload | Self::Flush | Self::Pause | Self::Clock
+            Self::DamagedPayload | Self::Flush | Self::Pause | Self::Clock | Self::SessionsRefused
         )
     }
 
@@ -142,15 +154,20 @@ impl Subject {
             Self::MissingPayloads => {
                 "the missing payloads were restored: the node participates again".to_owned()
             }
+            Self::TablesLost => "the node has tables again".to_owned(),
             Self::Disk => "the disk has room again".to_owned(),
             Self::LogLimit => "the log has room again".to_owned(),
             Self::NoRoom => "there is room again: what waited for it is on the disk".to_owned(),
-            Self::VotersRoom => {
+            Self::CommandsHeldBack => {
                 "a majority of the nodes has room again: commands are accepted as they come"
                     .to_owned()
             }
             Self::Certificate => "the certificate was replaced".to_owned(),
-            Self::DamagedPayload | Self::Flush | Self::Pause | Self::Clock => String::new(),
+            Self::DamagedPayload
+            | Self::Flush
+            | Self::Pause
+            | Self::Clock
+            | Self::SessionsRefused => String::new(),
         }
     }
 }
@@ -170,7 +187,8 @@ pub(crate) fn conditions(
         reach(node, peer, &mut found);
         follower(node, peer, &mut found);
     }
-    if node.unapplied() > LAG_MAX {
+    // A node without tables applies nothing, and says so below.
+    if node.unapplied() > LAG_MAX && !node.tables_lost {
         found.warn(
             Subject::Applying,
             format!(
@@ -184,6 +202,7 @@ pub(crate) fn conditions(
     payloads(node, happened, &mut found);
     room(node, &mut found);
     timing(happened, election_timeout, &mut found);
+    sessions(node, happened, &mut found);
     certificate(node, happened, &mut found);
     found.0
 }
@@ -311,6 +330,14 @@ fn payloads(node: &Observation, happened: &Happened, found: &mut Found) {
             ),
         );
     }
+    if node.tables_lost {
+        found.error(
+            Subject::TablesLost,
+            "the tables of the directory could not be used: the node copies an image of another node, and until then applies nothing, answers \
+             no reads and does not lead; check the disk; if this lasts, start the nodes that are down"
+                .to_owned(),
+        );
+    }
     if happened.damaged_payloads > 0 {
         found.error(
             Subject::DamagedPayload,
@@ -344,7 +371,7 @@ fn room(node: &Observation, found: &mut Found) {
                 .to_owned(),
         );
     }
-    voters_room(node, found);
+    commands_held_back(node, found);
     let Some(bytes_max) = node.log_bytes_max else {
         return;
     };
@@ -361,22 +388,18 @@ fn room(node: &Observation, found: &mut Found) {
         };
         found.error(
             Subject::LogLimit,
-            format!(
-                "{lengths}, and {effect}: raise log_bytes_max on every node and restart them one by one"
-            ),
+            format!("{lengths}, and {effect}: {LOG_REMEDY}"),
         );
     } else if node.log_bytes / LOG_PERCENT > bytes_max / 100 {
         found.warn(
             Subject::LogLimit,
-            format!(
-                "{lengths}, at which a leader refuses commands: raise log_bytes_max on every node and restart them one by one"
-            ),
+            format!("{lengths}, at which a leader refuses commands: {LOG_REMEDY}"),
         );
     }
 }
 
 /// The room of the other voters, for a leader.
-fn voters_room(node: &Observation, found: &mut Found) {
+fn commands_held_back(node: &Observation, found: &mut Found) {
     let effect = match node.pace {
         Pace::Open => return,
         Pace::Slowed => "commands are accepted slowly",
@@ -384,9 +407,13 @@ fn voters_room(node: &Observation, found: &mut Found) {
     };
     let peers = node.peers.iter().filter(|peer| peer.votes);
     let without: Vec<String> = peers
-        .filter(|peer| peer.room.is_none_or(|room| room.is_low))
-        .map(|peer| match peer.room {
-            Some(room) => format!("node {} has {} MiB", peer.node.number(), room.bytes >> 20),
+        .filter(|peer| peer.log_space.is_none_or(|space| space.is_low))
+        .map(|peer| match peer.log_space {
+            Some(space) => format!(
+                "node {} has {} MiB",
+                peer.node.number(),
+                space.usable_bytes >> 20
+            ),
             None => format!("node {} does not tell", peer.node.number()),
         })
         .collect();
@@ -400,8 +427,8 @@ fn voters_room(node: &Observation, found: &mut Found) {
         without.join(", ")
     );
     match node.pace {
-        Pace::Refused => found.error(Subject::VotersRoom, text),
-        _ => found.warn(Subject::VotersRoom, text),
+        Pace::Refused => found.error(Subject::CommandsHeldBack, text),
+        _ => found.warn(Subject::CommandsHeldBack, text),
     }
 }
 
@@ -438,6 +465,19 @@ fn timing(happened: &Happened, election_timeout: Duration, found: &mut Found) {
     }
 }
 
+fn sessions(node: &Observation, happened: &Happened, found: &mut Found) {
+    if happened.sessions_refused > 0 {
+        found.warn(
+            Subject::SessionsRefused,
+            format!(
+                "{} requests for sessions were refused because of a limit (open sessions: {}): close those that are not used (a client that ends without \
+                 closing its session leaves it open), or raise client_sessions_max or sessions_max on every node",
+                happened.sessions_refused, node.sessions
+            ),
+        );
+    }
+}
+
 fn certificate(node: &Observation, happened: &Happened, found: &mut Found) {
     let Some(expires_s) = node.certificate_expires_s else {
         return;
@@ -460,7 +500,7 @@ fn certificate(node: &Observation, happened: &Happened, found: &mut Found) {
 mod tests {
     use super::super::observation::tests::healthy;
     use super::*;
-    use crate::log_room::Room;
+    use crate::log_space::LogSpace;
 
     const TIMEOUT: Duration = Duration::from_millis(300);
 
@@ -560,6 +600,15 @@ mod tests {
         );
         only(
             |node, _| {
+                (node.tables_lost, node.committed) = (true, node.applied + LAG_MAX + 1);
+                node.peers.iter_mut().for_each(|peer| peer.matched = None);
+            },
+            Subject::TablesLost,
+            Error,
+            "copies an image of another node",
+        );
+        only(
+            |node, _| {
                 node.leader = None;
                 (node.start.may_have_forgotten, node.start.is_silent) = (true, true);
                 node.start.awaited = 2;
@@ -604,6 +653,12 @@ mod tests {
             );
         }
         only(
+            |_, happened| happened.sessions_refused = 3,
+            Subject::SessionsRefused,
+            Warning,
+            "3 requests for sessions were refused because of a limit (open sessions: 1)",
+        );
+        only(
             |_, happened| happened.clock_step = Duration::from_secs(60),
             Subject::Clock,
             Warning,
@@ -614,29 +669,29 @@ mod tests {
     #[test]
     fn commands_that_are_held_back_name_the_nodes() {
         use Severity::{Error, Warning};
-        let full = |pace, room: Option<Room>| {
+        let full = |pace, space: Option<LogSpace>| {
             move |node: &mut Observation, _: &mut Happened| {
                 node.pace = pace;
-                node.peers[1].room = room;
-                node.peers[0].room = Some(Room {
-                    bytes: 1 << 30,
+                node.peers[1].log_space = space;
+                node.peers[0].log_space = Some(LogSpace {
+                    usable_bytes: 1 << 30,
                     is_low: false,
                 });
             }
         };
-        let low = Some(Room {
-            bytes: 5 << 20,
+        let low = Some(LogSpace {
+            usable_bytes: 5 << 20,
             is_low: true,
         });
         only(
             full(Pace::Slowed, low),
-            Subject::VotersRoom,
+            Subject::CommandsHeldBack,
             Warning,
             "(node 3 has 5 MiB)",
         );
         only(
             full(Pace::Refused, None),
-            Subject::VotersRoom,
+            Subject::CommandsHeldBack,
             Error,
             "(node 3 does not tell)",
         );
@@ -665,7 +720,7 @@ mod tests {
             |node, _| node.log_bytes = 60 << 30,
             Subject::LogLimit,
             Warning,
-            "raise log_bytes_max",
+            "images of the tables truncate the log",
         );
         only(
             |node, _| node.log_has_room = false,

@@ -5,8 +5,8 @@ use namiki_client::protocol::Role;
 use super::exposition::Exposition;
 use super::health::why_unhealthy;
 use super::observation::Observation;
+use crate::flow_control::Pace;
 use crate::metrics::{COUNTS, Metrics};
-use crate::room::Pace;
 
 /// Values of the label `role`.
 const ROLES: [(Role, &str); 5] = [
@@ -17,10 +17,10 @@ const ROLES: [(Role, &str); 5] = [
     (Role::Learner, "learner"),
 ];
 
-/// All metrics of a node. `began_s`: when its process began, in seconds of the Unix time.
-pub(super) fn page(node: &Observation, metrics: &Metrics, began_s: u64) -> String {
+/// All metrics of a node.
+pub(super) fn page(node: &Observation, metrics: &Metrics) -> String {
     let mut page = Exposition::default();
-    identity(&mut page, node, began_s);
+    identity(&mut page, node, metrics.began_s);
     raft(&mut page, node);
     peers(&mut page, node);
     commands(&mut page, node, metrics);
@@ -92,6 +92,8 @@ fn raft(page: &mut Exposition, node: &Observation) {
     page.gauge("start_forgotten", help, may_have_forgotten);
     let help = "Payloads that are damaged or missing on this disk. Until they are restored, the node does not participate.";
     page.gauge("payloads_missing", help, node.missing_payloads);
+    let help = "Whether the tables of the directory could not be used: until an image of another node is installed, nothing is applied or read.";
+    page.gauge("without_tables", help, u8::from(node.tables_lost));
 }
 
 fn peers(page: &mut Exposition, node: &Observation) {
@@ -126,12 +128,11 @@ fn peers(page: &mut Exposition, node: &Observation) {
             family.sample(&[("peer", number)], matched);
         }
     }
-    let help =
-        "On a leader: bytes by which payloads may grow in the log of a node before it has no room.";
-    let mut family = page.gauges("peer_log_room_bytes", help);
+    let help = "On a leader: bytes by which payloads may grow in the log of a node, without what is in reserve.";
+    let mut family = page.gauges("peer_log_usable_bytes", help);
     for (number, peer) in peers() {
-        if let Some(room) = peer.room {
-            family.sample(&[("peer", number)], room.bytes);
+        if let Some(space) = peer.log_space {
+            family.sample(&[("peer", number)], space.usable_bytes);
         }
     }
     let help = "On a leader: the committed entries that a node's log lacks.";
@@ -189,9 +190,9 @@ fn resources(page: &mut Exposition, node: &Observation) {
     if let Some(bytes_max) = node.log_bytes_max {
         let help = "Limit on the length of the log's files.";
         page.gauge("log_limit_bytes", help, bytes_max);
-        let help = "What is left of that limit.";
-        let room = bytes_max.saturating_sub(node.log_bytes);
-        page.gauge("log_room_bytes", help, room);
+        let help = "What is left of that limit, with what is in reserve.";
+        let unused = bytes_max.saturating_sub(node.log_bytes);
+        page.gauge("log_unused_bytes", help, unused);
     }
     let help = "Whether the log has room: without it, a leader refuses commands.";
     page.gauge("log_has_room", help, u8::from(node.log_has_room));
@@ -222,7 +223,7 @@ fn resources(page: &mut Exposition, node: &Observation) {
 mod tests {
     use super::super::observation::tests::healthy;
     use super::*;
-    use crate::log_room::Room;
+    use crate::log_space::LogSpace;
     use crate::metrics::Count;
 
     #[test]
@@ -231,13 +232,13 @@ mod tests {
         metrics.add(Count::Reads, 3);
         let mut node = healthy();
         node.committed = 12;
-        node.start.may_have_forgotten = true;
+        (node.start.may_have_forgotten, node.tables_lost) = (true, true);
         (node.pace, node.waits_for_room) = (Pace::Refused, true);
-        node.peers[0].room = Some(Room {
-            bytes: 77,
+        node.peers[0].log_space = Some(LogSpace {
+            usable_bytes: 77,
             is_low: true,
         });
-        let text = page(&node, &metrics, 1);
+        let text = page(&node, &metrics);
         for line in [
             "namiki_cluster_role{role=\"leader\"} 1",
             "namiki_cluster_role{role=\"follower\"} 0",
@@ -248,9 +249,10 @@ mod tests {
             "namiki_cluster_reads_total 3",
             "namiki_cluster_healthy 0",
             "namiki_cluster_start_forgotten 1",
+            "namiki_cluster_without_tables 1",
             "namiki_cluster_commands_held_back 2",
             "namiki_cluster_log_waits_for_room 1",
-            "namiki_cluster_peer_log_room_bytes{peer=\"2\"} 77",
+            "namiki_cluster_peer_log_usable_bytes{peer=\"2\"} 77",
         ] {
             assert!(text.lines().any(|it| it == line), "{line}: {text}");
         }
@@ -258,7 +260,7 @@ mod tests {
             peer.matched = None;
         }
         node.log_bytes_max = None;
-        let text = page(&node, &metrics, 1);
+        let text = page(&node, &metrics);
         assert!(!text.contains("peer_lag_entries{"), "{text}");
         assert!(!text.contains("log_limit_bytes"), "{text}");
     }

@@ -324,7 +324,9 @@ impl Shared {
 impl Network for Shared {
     fn send(&self, to: NodeId, message: PeerMessage) {
         let lane = match &message {
-            PeerMessage::Raft(_) | PeerMessage::Start(_) | PeerMessage::Room(_) => Lane::Control,
+            PeerMessage::Raft(_) | PeerMessage::Start(_) | PeerMessage::LogSpace(_) => {
+                Lane::Control
+            }
             PeerMessage::Payload { payload, .. } => Lane::Payloads(payload.name.worker),
             PeerMessage::FetchPayloads { .. }
             | PeerMessage::FetchedPayload { .. }
@@ -389,5 +391,9 @@ impl Network for Shared {
         if let Some(client) = self.clients.find(to) {
             client.push(response, &self.client_wakeups);
         }
+    }
+
+    fn response_bytes_free(&self, to: ConnectionId) -> usize {
+        self.clients.find(to).map_or(0, |it| it.bytes_free())
     }
 }
