@@ -1,4 +1,4 @@
-//! Room for the log, as a leader sees it on all voters (rule 14).
+//! Room for the log, as a leader sees it on all voters (decision 0087).
 //!
 //! Each node tells the leader by how much its log may grow. A commit needs a majority, so the room that counts is the smallest of
 //! the best majority; and the leader itself has to write, because it answers only what is on its own disk.

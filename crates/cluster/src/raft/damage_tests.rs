@@ -1,4 +1,4 @@
-//! Lost data under Raft (rule 13): payloads that are missing or become damaged, and nodes without tables.
+//! Lost data under Raft (decision 0084): payloads that are missing or become damaged, and nodes without tables.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Data that this node has lost (rule 13): payloads of its log, or its tables.
+//! Data that this node has lost (decision 0084): payloads of its log, or its tables.
 //!
 //! A node that lacks payloads of persisted entries does not participate, and fetches them from the others in turn. If none
 //! comes, the others may have truncated them: it asks for an image, which is installed at another place. So does a node that was
