@@ -53,7 +53,7 @@ pub enum ClientError {
         /// The last problem that occurred.
         last: String,
     },
-    /// The session was closed, or has expired. Groups that are not answered may have been executed.
+    /// The session was closed. Groups that are not answered may have been executed.
     #[error("session {} no longer exists; open another one", .session.0)]
     NoSuchSession {
         /// The session.
@@ -137,6 +137,14 @@ pub enum ClientError {
         address: String,
         /// The reason.
         why: String,
+    },
+    /// A node that was asked by its address has refused the request and did not execute it.
+    #[error("{address} refuses: {reason}")]
+    NodeRefused {
+        /// Its address.
+        address: String,
+        /// The reason, and what to do.
+        reason: String,
     },
 }
 

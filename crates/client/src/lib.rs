@@ -37,6 +37,11 @@ pub mod tls;
 mod tls_options;
 mod token;
 
+/// The programs in the documentation compile.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/cluster-clients.md")]
+struct DocumentedPrograms;
+
 #[cfg(feature = "async")]
 pub use asynchronous::{AsyncClient, AsyncReader, AsyncSession};
 pub use blocking::{BackupSource, Client, Reader, Session, cut_links, state_hash, status};

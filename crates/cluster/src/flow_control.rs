@@ -1,4 +1,4 @@
-//! Flow control: a leader accepts commands by the space of all logs (rule 14).
+//! Flow control: a leader accepts commands by the space of all logs (decision 0087).
 //!
 //! Each node tells the leader by how much its log may grow. A commit needs a majority, so the space that counts is the smallest of
 //! the best majority; and the leader itself has to write, because it answers only what is on its own disk.
@@ -60,7 +60,7 @@ pub(crate) enum Gate {
 #[derive(Debug)]
 pub(crate) struct FlowControl {
     /// Ticks after which a voter that does not tell has no space.
-    patience: u64,
+    silence_ticks: u64,
     reports: Mutex<Reports>,
     /// Writers of this node that wait for space.
     waiting_writers: AtomicUsize,
@@ -83,7 +83,7 @@ struct Reports {
 impl FlowControl {
     pub(crate) fn new(election_ticks: usize) -> Self {
         Self {
-            patience: 2 * election_ticks as u64,
+            silence_ticks: 2 * election_ticks as u64,
             reports: Mutex::default(),
             waiting_writers: AtomicUsize::new(0),
             allowance: AtomicI64::new(UNLIMITED),
@@ -141,7 +141,7 @@ impl FlowControl {
             .voters()
             .map(|node| {
                 let is_leader = node == leader;
-                let told = || reports.of(node, self.patience);
+                let told = || reports.of(node, self.silence_ticks);
                 (if is_leader { own } else { told() }, node)
             })
             .collect();
@@ -167,7 +167,7 @@ impl FlowControl {
             }
         };
         self.allowance.store(allowance, Ordering::Relaxed);
-        let is_due = |(at, _): (u64, NodeId)| reports.ticks - at >= self.patience;
+        let is_due = |(at, _): (u64, NodeId)| reports.ticks - at >= self.silence_ticks;
         if own.usable_bytes > 0 || may_stay || !reports.offered.is_none_or(is_due) {
             return None;
         }
@@ -225,12 +225,12 @@ impl FlowControl {
 
 impl Reports {
     /// The space of another voter.
-    fn of(&self, node: NodeId, patience: u64) -> LogSpace {
+    fn of(&self, node: NodeId, silence_ticks: u64) -> LogSpace {
         let (space, since) = match self.spaces.get(&node) {
             Some((space, at)) => (*space, *at),
             None => (LogSpace::UNKNOWN, self.elected),
         };
-        if self.ticks - since > patience {
+        if self.ticks - since > silence_ticks {
             LogSpace::NONE
         } else {
             space

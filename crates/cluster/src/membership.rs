@@ -563,6 +563,38 @@ mod tests {
         assert_eq!(Membership::decode(&it.encode()), None);
     }
 
+    /// As `docs/on-disk-format.md` says.
+    #[test]
+    fn changes_have_these_bytes() {
+        let node = NodeId::first(3);
+        let at = NodeAddresses {
+            peer: "a:1".to_owned(),
+            client: "b:22".to_owned(),
+        };
+        let text = b"\x03a:1\x04b:22";
+        for (change, bytes) in [
+            (replace(3, 1), b"\x00\x03\x83\x80\x80\x80\x10".to_vec()),
+            (MembershipChange::Promote { node }, vec![1, 3]),
+            (
+                MembershipChange::Add {
+                    node,
+                    addresses: at.clone(),
+                },
+                [&[2, 3], &text[..]].concat(),
+            ),
+            (MembershipChange::Remove { node }, vec![3, 3]),
+            (
+                MembershipChange::Move {
+                    moved: vec![(node, at)],
+                },
+                [&[4, 1, 3], &text[..]].concat(),
+            ),
+            (MembershipChange::Settle, vec![5]),
+        ] {
+            assert_eq!(change.encode(), bytes, "{change:?}");
+        }
+    }
+
     #[test]
     fn a_change_comes_back_from_its_bytes_and_no_others() {
         for change in [replace(3, 7), add(4, 1)] {

@@ -5,6 +5,8 @@
 //! `//! - N2. …` defines the rule `N2`, which other comments use in brackets: `(N2)`. If several
 //! files define a rule with that code, a file that uses it without defining one must name the right
 //! file, anywhere in its comments.
+//!
+//! A rule that is a number alone leads nowhere, except those of the papers.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -13,6 +15,9 @@ use crate::repository_files::{SourceFile, Tree};
 
 /// Words that look like file names.
 const SITES: &[&str] = &["docs.rs"];
+
+/// Rules with numbers that the papers define, by the word in front.
+const NUMBERED: &[&str] = &["deadlock"];
 
 /// The longest text in brackets that is examined, in bytes.
 const BRACKETS_BYTES_MAX: usize = 120;
@@ -25,6 +30,12 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
         for (line, text) in texts(file) {
             for name in file_names(text).filter(|name| !endings.contains(name)) {
                 let advice = format!("`{name}` is the end of no file's path");
+                findings.push(Finding::new(&file.path, line, advice));
+            }
+            if let Some(number) = numbered_rule(text) {
+                let advice = format!(
+                    "rule {number} is defined nowhere: name the decision, or the file and the code of the rule"
+                );
                 findings.push(Finding::new(&file.path, line, advice));
             }
         }
@@ -71,6 +82,20 @@ fn file_names(text: &str) -> impl Iterator<Item = &str> {
         // `NAME.rs` stands for any file.
         let is_file = stem.chars().any(|c| c.is_ascii_lowercase());
         is_file.then_some(name)
+    })
+}
+
+/// The number of a rule that no paper defines.
+fn numbered_rule(text: &str) -> Option<&str> {
+    let words = text.split(|c: char| !c.is_alphanumeric());
+    let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
+    words.iter().enumerate().find_map(|(at, word)| {
+        let is_rule = ["rule", "rules"].contains(&&*word.to_ascii_lowercase());
+        let number = words.get(at + 1)?;
+        let is_number = number.chars().all(|c| c.is_ascii_digit());
+        let before = words[..at].last().map(|it| it.to_ascii_lowercase());
+        let is_of_paper = before.is_some_and(|it| NUMBERED.contains(&&*it));
+        (is_rule && is_number && !is_of_paper).then_some(*number)
     })
 }
 
@@ -180,6 +205,22 @@ mod tests {
     fn sites_and_placeholders_are_no_files() {
         let text = "//! https://serde.rs, docs.rs, `*.rs`, `NAME.rs`.\nlet a = \"none.rs\";";
         assert_eq!(findings(&[("a.rs", text)]), [""; 0]);
+    }
+
+    #[test]
+    fn a_rule_that_is_a_number_alone_is_found() {
+        let found = findings(&[
+            (
+                "a.rs",
+                "//! Lost data (rule 13).\n// Deadlock rule 1, N2.\n",
+            ),
+            ("b.md", "Rules 3 and 4; a rule\nof 7 words."),
+        ]);
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert!(found[0].starts_with("a.rs:1: rule 13 "), "{found:?}");
+        assert!(found[1].starts_with("b.md:1: rule 3 "), "{found:?}");
+        let in_code = "let rule = 7; let a = \"rule 7\";";
+        assert_eq!(findings(&[("a.rs", in_code)]), [""; 0]);
     }
 
     const TWICE: [(&str, &str); 2] = [

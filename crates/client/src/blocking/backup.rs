@@ -20,7 +20,8 @@ impl BackupSource {
     /// Has a node write an image. `options.timeout` has to be longer than that takes: a second for some hundred megabytes.
     ///
     /// # Errors
-    /// [`ClientError::Node`] if it does not answer in time, or cannot write an image; [`ClientError::OtherCluster`].
+    /// [`ClientError::Node`] if it does not answer in time; [`ClientError::NodeRefused`] if it cannot write an image, or
+    /// writes one for another client; [`ClientError::OtherCluster`].
     pub fn begin(address: &str, options: &ClientOptions) -> Result<Self, ClientError> {
         let mut node = OneNode::connect(address, options)?;
         match node.ask(&Request::BeginBackup, options.timeout)? {
@@ -57,7 +58,8 @@ impl BackupSource {
     /// Reads a file from an offset on: its length, and some of its bytes.
     ///
     /// # Errors
-    /// [`ClientError::Node`] if the node does not answer in time, or has the image no more: begin again then.
+    /// [`ClientError::Node`] if the node does not answer in time; [`ClientError::NodeRefused`] if it has the image no more: begin
+    /// again then.
     pub fn read(&mut self, file: u32, offset: u64) -> Result<(u64, Vec<u8>), ClientError> {
         let request = Request::BackupFile {
             image: self.image,

@@ -27,7 +27,7 @@ pub fn status(address: &str, options: &ClientOptions) -> Result<NodeStatus, Clie
 /// As [`status`], with a hash of the node's tables and sessions: it reads every row.
 ///
 /// # Errors
-/// As [`status`].
+/// As [`status`]. [`ClientError::NodeRefused`] if the node has no tables, or is busy with another hash.
 pub fn state_hash(address: &str, options: &ClientOptions) -> Result<NodeStatus, ClientError> {
     status_by(address, &Request::StateHash, options)
 }
@@ -47,7 +47,7 @@ fn status_by(
 /// nodes, all links are healed.
 ///
 /// # Errors
-/// As [`status`]. [`ClientError::Node`] also if the node is not configured to allow it.
+/// As [`status`]. [`ClientError::NodeRefused`] if the node is not configured to allow it.
 pub fn cut_links(
     address: &str,
     nodes: Vec<u64>,
@@ -60,13 +60,20 @@ pub fn cut_links(
 }
 
 pub(super) fn unexpected(address: &str, response: &Response) -> ClientError {
-    let why = match response {
-        Response::Refused { reason, .. } => reason.clone(),
-        other => format!("it answers {other:?}"),
-    };
-    ClientError::Node {
-        address: address.to_owned(),
-        why,
+    let address = address.to_owned();
+    match response {
+        Response::Refused { reason, .. } => ClientError::NodeRefused {
+            address,
+            reason: reason.clone(),
+        },
+        Response::Busy { .. } => ClientError::NodeRefused {
+            address,
+            reason: "it is busy with such a request; ask again later".to_owned(),
+        },
+        other => ClientError::Node {
+            address,
+            why: format!("it answers {other:?}"),
+        },
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use super::{Client, Session, status};
+use super::{Client, Session, cut_links, status};
 use crate::protocol::{
     Command, Freshness, MemberChange, Outcome, PROTOCOL_VERSION, Request, Response, Scanned,
     SessionId, decode, encoded,
@@ -443,25 +443,42 @@ fn without_a_node_the_time_runs_out() {
     let address = Address::new();
     let name = address.name.clone();
     drop(address);
-    let patience = ClientOptions {
+    let short = ClientOptions {
         timeout: Duration::from_millis(30),
         ..options()
     };
-    let refused = Client::connect([name.clone()], patience.clone()).unwrap_err();
+    let refused = Client::connect([name.clone()], short.clone()).unwrap_err();
     assert!(matches!(refused, ClientError::Unavailable { .. }));
     assert!(refused.to_string().contains(&name), "{refused}");
-    let nothing = Client::connect(Vec::<String>::new(), patience.clone());
+    let nothing = Client::connect(Vec::<String>::new(), short.clone());
     assert!(matches!(nothing, Err(ClientError::NoAddress)));
-    let asked = status(&name, &patience);
+    let asked = status(&name, &short);
     assert!(matches!(asked, Err(ClientError::Node { .. })));
     // To nodes, 0 would mean any cluster.
     let none = ClientOptions {
         cluster: Some(0),
-        ..patience
+        ..short
     };
     let refused = Client::connect([name.clone()], none.clone());
     assert!(matches!(refused, Err(ClientError::NoCluster)));
     assert!(matches!(status(&name, &none), Err(ClientError::NoCluster)));
+}
+
+#[test]
+fn a_refusal_of_one_node_says_its_reason() {
+    let address = Address::new();
+    let name = address.name.clone();
+    let node = script(move || {
+        let mut node = address.accept();
+        assert!(matches!(node.request(), Some(Request::CutLinks { .. })));
+        let reason = "`allow_cuts` is false".to_owned();
+        node.say(&Response::Refused { request: 0, reason });
+    });
+    let refused = cut_links(&name, vec![2], &options()).unwrap_err();
+    assert!(matches!(refused, ClientError::NodeRefused { .. }));
+    let said = format!("{name} refuses: `allow_cuts` is false");
+    assert_eq!(refused.to_string(), said);
+    node.join().unwrap();
 }
 
 #[test]

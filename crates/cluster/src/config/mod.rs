@@ -79,7 +79,7 @@ pub struct NodeConfig {
     pub election_timeout: Duration,
     /// Interval of a leader's heartbeats. Default 50 ms.
     pub heartbeat: Duration,
-    /// The directory takes no more commands beyond this size, since nothing is truncated yet. Default 64 GiB.
+    /// Limit of the log's files, in bytes. Images of the tables keep the log below it; at it, commands are refused. Default 64 GiB.
     pub log_bytes_max: u64,
     /// Memory of the newest payloads, for the applier and for nodes that fetch missing ones. Default
     /// 256 MiB.

@@ -185,7 +185,7 @@ impl Producer {
             {
                 Err(Refusal::Busy { request: 0 })
             }
-            // It reads every row while commits wait.
+            // It reads every row: one at a time, and with pauses.
             Request::StateHash if self.shared.hashes.begin() => {
                 self.shared.applier.put(ApplierEvent::StateHash(from));
                 Ok(None)

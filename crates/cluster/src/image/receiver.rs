@@ -1,5 +1,5 @@
 //! Copies an image of another node, for a node that needs entries which that one has truncated: one that was away for long,
-//! or a new one. A node that has lost data asks for an offer (rule 13): payloads that no other node has in its log any more, or its
+//! or a new one. A node that has lost data asks for an offer (decision 0084): payloads that no other node has in its log any more, or its
 //! own image.
 //!
 //! The copy is made beside the node's own tables, which go on meanwhile; it also votes and acknowledges. Parts that are lost

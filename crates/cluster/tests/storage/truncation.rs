@@ -168,7 +168,7 @@ fn open_again(it: &mut Writer) -> namiki_cluster::storage::Recovered {
     recovered
 }
 
-/// Rule 10: a leader may still propose it.
+/// Its leader may still propose it (decision 0081).
 #[test]
 fn a_sealed_payload_without_an_entry_stays_in_its_term() {
     let mut it = Writer::new();
