@@ -96,6 +96,19 @@ pub fn create_directory(
     NodeStore::create(disk, &config.directory, &identity, &founders)
 }
 
+impl ServerError {
+    /// Whether the cause may be gone in a moment.
+    fn may_pass(&self) -> bool {
+        match self {
+            // A port may still be taken, or a certificate be in the middle of its replacement.
+            Self::Security(_) | Self::Transport(_) | Self::Monitor(_) => true,
+            // The start removes superseded tables, and other programs their files.
+            Self::Store(error) => matches!(error, StoreError::DiskFull { .. }),
+            Self::Node(_) | Self::Differs { .. } => false,
+        }
+    }
+}
+
 impl From<OpenError> for ServerError {
     fn from(error: OpenError) -> Self {
         match error {
@@ -228,10 +241,9 @@ impl Server {
         let begin = Instant::now();
         loop {
             match Self::start_with(config, Arc::clone(&disk), logger.clone(), waits_for_tables) {
-                // A port may still be taken, or a certificate be in the middle of its replacement.
-                Err(
-                    ServerError::Security(_) | ServerError::Transport(_) | ServerError::Monitor(_),
-                ) if begin.elapsed() < RESTART_PATIENCE => std::thread::sleep(RESTART_PAUSE),
+                Err(error) if error.may_pass() && begin.elapsed() < RESTART_PATIENCE => {
+                    std::thread::sleep(RESTART_PAUSE);
+                }
                 started => return started,
             }
         }
@@ -302,4 +314,23 @@ fn check_directory(
         });
     }
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Error, ErrorKind};
+
+    use super::*;
+
+    #[test]
+    fn a_restart_is_tried_again_while_the_disk_is_full() {
+        let path = std::path::PathBuf::from("/node");
+        let full = StoreError::DiskFull {
+            path: path.clone(),
+            source: Arc::new(Error::from(ErrorKind::StorageFull)),
+        };
+        assert!(ServerError::from(full).may_pass());
+        let closed = StoreError::Closed { dir: path };
+        assert!(!ServerError::from(closed).may_pass());
+    }
 }
