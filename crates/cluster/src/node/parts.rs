@@ -292,6 +292,7 @@ pub(crate) fn run_raft(
             RaftEffect::MembersDurable(members) => shared.answer_changes_made(&members),
             RaftEffect::MembersNotChanged(change, refusal) => {
                 shared.answer_change_refused(&change, &refusal);
+            RaftEffect::PayloadsLost { count } => shared.fail(NodeFailure::PayloadsLost { count }),
             }
         }
     }
