@@ -21,7 +21,8 @@
 //!   did so is its *fence* (a fencing token). A leader accepts groups only with the current fence, and
 //!   reports a session as resumed when all groups that it had accepted with earlier ones are in the
 //!   log. So from then on, what an earlier holder has sent is in the log or never will be. Numbers of
-//!   groups of two holders differ.
+//!   groups of two holders differ. An attempt to resume it that was replaced by another one is spent: if
+//!   its request comes again, it changes nothing.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -82,6 +83,8 @@ pub(crate) enum ResumeRefusal {
     /// It does not exist, or was opened under another nonce.
     NoSuchSession,
     /// No numbers are left for further groups.
+    /// Another attempt has resumed it since.
+    Superseded,
     NumbersUsedUp,
 }
 
@@ -98,6 +101,8 @@ const HOLDER_BITS: u32 = 32;
 /// Numbers above this one are not those of groups.
 const GROUP_MAX: u64 = (1 << 62) - 1;
 
+/// Attempts before the last one that a session remembers.
+const ATTEMPTS_KEPT: usize = 8;
 /// A session. An image has it as it is.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Session {
@@ -112,6 +117,8 @@ pub(crate) struct Session {
     /// The attempt that has resumed it last.
     attempt: u128,
     /// The holder's first group.
+    /// The attempts before it, the last one last.
+    earlier_attempts: Vec<u128>,
     first_group: u64,
     groups: BTreeMap<u64, Vec<u8>>,
     /// Outcomes in `groups`.
@@ -300,7 +307,8 @@ impl SessionTable {
         }
     }
 
-    /// Hands a session to another holder by entry `index`. The same attempt again changes nothing.
+    /// Hands a session to another holder by entry `index`. The same attempt again changes nothing: a request that was sent to
+    /// two leaders may be in the log twice, and other attempts in between.
     ///
     /// # Errors
     /// [`ResumeRefusal`]. Nothing has changed.
@@ -326,6 +334,9 @@ impl SessionTable {
             session.first_group = first_group;
             self.by_use.remove(&(session.used, id));
             self.by_use.insert((index, id));
+        if session.earlier_attempts.contains(&attempt) {
+            return Err(ResumeRefusal::Superseded);
+        }
             session.used = index;
         }
         Ok(Resumed {
@@ -333,6 +344,11 @@ impl SessionTable {
             first_group: session.first_group,
         })
     }
+            if session.fence != id.0 {
+                let earlier = &mut session.earlier_attempts;
+                earlier.drain(..(earlier.len() + 1).saturating_sub(ATTEMPTS_KEPT));
+                earlier.push(session.attempt);
+            }
 
     /// The fence of a session; `None` if it does not exist.
     #[must_use]
@@ -523,6 +539,9 @@ mod tests {
         assert!(other.first_group > resumed.first_group);
         assert!(!table.close_held(id, 12) && table.is_opened_by(id, 1));
         assert!(table.close_held(id, 14) && !table.is_opened_by(id, 1));
+            for attempt in &session.earlier_attempts {
+                bytes.extend(attempt.to_le_bytes());
+            }
         assert_eq!(table.resume(15, id, 1, 6), refused);
         assert!(table.close_held(id, 14), "it is gone");
     }
@@ -588,6 +607,33 @@ mod tests {
         assert_eq!(open(&mut table, 8, 1), Ok(id));
         apply(
             &mut table,
+    /// A request that was sent to two leaders is in the log twice, and another attempt in between.
+    #[test]
+    fn a_replaced_attempt_that_comes_again_changes_nothing() {
+        let mut table = SessionTable::default();
+        let id = open(&mut table, 7, 1).expect("there is room");
+        let first = table.resume(11, id, 1, 100).expect("it exists");
+        let second = table.resume(12, id, 1, 101).expect("it exists");
+        let before = table.state_hash();
+        let again = table.resume(13, id, 1, 100);
+        assert_eq!(again, Err(ResumeRefusal::Superseded));
+        assert_eq!(table.state_hash(), before);
+        assert_eq!(table.fence(id), Some(second.fence));
+        assert_ne!(first.fence, second.fence);
+        // In an image, too.
+        let row = table.sessions[&id].encode();
+        let mut other = SessionTable::default();
+        other.put(id, Session::decode(&row).expect("it was just written"));
+        assert_eq!(other.resume(13, id, 1, 100), Err(ResumeRefusal::Superseded));
+        for attempt in 102..200 {
+            table.resume(14, id, 1, attempt).expect("it exists");
+            let kept = table.sessions[&id].earlier_attempts.len();
+            assert!(kept <= ATTEMPTS_KEPT, "{kept}");
+        }
+        let last = table.resume(15, id, 1, 200 - 1 - ATTEMPTS_KEPT as u128);
+        assert_eq!(last, Err(ResumeRefusal::Superseded));
+    }
+
             id,
             1,
             0,

@@ -494,6 +494,7 @@ impl Applier {
                     continue;
                 }
                 Err(ResumeRefusal::NoSuchSession) => Response::NoSuchSession { session },
+                Err(ResumeRefusal::Superseded) => Response::SessionTaken { session },
                 Err(ResumeRefusal::NumbersUsedUp) => Response::Refused {
                     request: 0,
                     reason: "the session has no numbers for more groups: open another one"
