@@ -540,6 +540,11 @@ impl Applier {
                     Response::NoSuchSession { session }
                 })
             }
+            Wanted::Refusal {
+                session,
+                group,
+                reason,
+            } => Some(self.refusal(session, group, reason)),
             Wanted::Outcomes {
                 session,
                 fence,
@@ -549,6 +554,27 @@ impl Applier {
         if let Some(answer) = answer {
             self.shared.network.reply(read.connection, answer);
         }
+    }
+
+    /// The answer to a group that was to be refused, now that this node is known to have led then: if the group is in the log or
+    /// on its way there, the client is to ask again.
+    fn refusal(&self, session: SessionId, group: u64, reason: &'static str) -> Response {
+        let office = self.shared.office.lock();
+        let is_new = !office.groups.contains_key(&(session, group))
+            && matches!(
+                self.shared.sessions.lock().group(session, group),
+                Some(KnownGroup::Outcomes(known)) if known.is_empty()
+            );
+        let answer = if is_new {
+            Response::Refused {
+                request: group,
+                reason: reason.to_owned(),
+            }
+        } else {
+            Response::Busy { request: group }
+        };
+        self.shared.metrics.note_answer(&answer);
+        answer
     }
 
     /// The outcomes of a group for the holder of its session. With the current fence, no other holder

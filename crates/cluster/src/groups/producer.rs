@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use namiki::replica::check_table_name;
 use namiki_client::protocol::{
-    Command, Freshness, MemberChange, NodeStatus, Request, Response, SessionId,
+    Command, Freshness, MemberChange, NodeStatus, Outcome, Request, Response, SessionId,
 };
 use namiki_platform::hash::hash_of;
 use parking_lot::MutexGuard;
@@ -19,7 +19,7 @@ use crate::control::{Control, SessionLimits};
 use crate::entry::EntryBody;
 use crate::events::{ApplierEvent, ImageEvent, Scan, WorkerEvent};
 use crate::fault_injection::Fault;
-use crate::group_in_flight::{Answer, GroupInFlight, WAITING_MAX};
+use crate::group_in_flight::{GroupInFlight, WAITING_MAX};
 use crate::metrics::{Count, LOG_FULL};
 use crate::network::{ClientName, ConnectionId};
 use crate::office::{InFlight, Office};
@@ -278,22 +278,12 @@ impl Producer {
             }
             Some(KnownGroup::Outcomes(known)) => known,
         };
-        // Another node may have applied the entry of the drop already, and shown it to a reader that sends this.
-        if office.is_dropping(&commands) {
-            return Some(Response::Busy { request: number });
-        }
-        // A group that was sent before has its place.
-        if known.is_empty()
-            && (sessions.unacknowledged(session) >= self.limits.unacknowledged_groups
-                || !sessions.has_room_for_outcomes(session, count, self.limits.outcomes))
-        {
-            return refused(
-                number,
-                "the results of too many groups are kept: acknowledge those that arrived",
-            );
-        }
         // The outcomes are in this entry, or in earlier ones.
         let known_lsn = sessions.used(session);
+        // A group that was sent before has its place.
+        let keeps_too_many = known.is_empty()
+            && (sessions.unacknowledged(session) >= self.limits.unacknowledged_groups
+                || !sessions.has_room_for_outcomes(session, count, self.limits.outcomes));
         drop(sessions);
         if !known.is_empty() && known.len() != count {
             return refused(
@@ -301,14 +291,32 @@ impl Producer {
                 "the group was sent before with another number of commands",
             );
         }
+        if let Some(outcomes) = all_known(&known) {
+            // It was executed, and needs no room.
+            return Some(Response::Results {
+                session,
+                group: number,
+                outcomes,
+                lsn: known_lsn,
+            });
+        }
+        // Another node may have applied the entry of the drop already, and shown it to a reader that sends this.
+        if office.is_dropping(&commands) {
+            return Some(Response::Busy { request: number });
+        }
+        if keeps_too_many {
+            let reason = "the results of too many groups are kept: acknowledge those that arrived";
+            return self.refuse_new(office, from, (session, number), reason);
+        }
         if !office.has_room(from, size, max) {
             return Some(Response::Busy { request: number });
         }
         if !self.shared.store.has_room() {
-            if self.shared.will_have_room() {
+            // A refusal is final: a group that was executed in part is completed later.
+            if self.shared.will_have_room() || !known.is_empty() {
                 return Some(Response::Busy { request: number });
             }
-            return refused(number, LOG_FULL);
+            return self.refuse_new(office, from, (session, number), LOG_FULL);
         }
         let is_ignored = self.shared.planted.has(Fault::AcceptWithoutRoom);
         if !is_ignored && !self.shared.rooms.accept(size.bytes) {
@@ -327,20 +335,34 @@ impl Producer {
             from,
         );
         let missing = group.missing();
-        if missing.is_empty() {
-            let Answer { outcomes, lsn, .. } = group.complete(&[], known_lsn)?;
-            return Some(Response::Results {
-                session,
-                group: number,
-                outcomes,
-                lsn,
-            });
-        }
         let group = Arc::new(group);
         office.begin(&group);
         drop(office);
         self.spread(&group, missing);
         None
+    }
+
+    /// Refuses a group for ever of which no command is known. The log of a later leader may have it, if this one was deposed
+    /// without noticing it: the client is told when this node has confirmed that it leads.
+    fn refuse_new(
+        &self,
+        office: MutexGuard<'_, Office>,
+        connection: ConnectionId,
+        (session, group): (SessionId, u64),
+        reason: &'static str,
+    ) -> Option<Response> {
+        let read = ReadRequest {
+            connection,
+            request: group,
+            wanted: Wanted::Refusal {
+                session,
+                group,
+                reason,
+            },
+            bytes: 0,
+            until: 0,
+        };
+        self.read_as_leader(office, read)
     }
 
     /// Hands each command to its worker.
@@ -443,7 +465,7 @@ impl Producer {
         let bytes = match &wanted {
             Wanted::Keys(keys) => memory_of_keys(keys),
             Wanted::Scan(range) => range.from.len() + range.until.as_ref().map_or(0, Vec::len),
-            Wanted::Tables | Wanted::Outcomes { .. } | Wanted::UnknownSession(_) => 0,
+            _ => 0,
         };
         let read = ReadRequest {
             connection,
@@ -680,6 +702,12 @@ impl Producer {
     fn status(&self) -> NodeStatus {
         status(&self.shared, &self.shared.office.lock())
     }
+}
+
+/// The outcomes of a group, if it is known and nothing is missing.
+fn all_known(known: &[Option<Outcome>]) -> Option<Vec<Outcome>> {
+    let outcomes: Option<Vec<Outcome>> = known.iter().copied().collect();
+    outcomes.filter(|it| !it.is_empty())
 }
 
 fn refused(request: u64, reason: &str) -> Option<Response> {
