@@ -11,6 +11,7 @@ use crate::certificates::{self, CertificatesArguments};
 use crate::failure::{Failure, device};
 use crate::local::{self, LocalCluster, StartArguments};
 use crate::members;
+use crate::sessions::{self, SessionsArguments};
 use crate::status::{self, StatusArguments};
 
 pub(crate) const HELP: &str = "\
@@ -42,6 +43,8 @@ pub(crate) enum ClusterCommand {
     Status(StatusArguments),
     /// Copy the tables of a node, as they are now, into a directory: read it as a database, or restore it into a new cluster
     Backup(BackupArguments),
+    /// List the sessions of clients, or close those that programs have left behind
+    Sessions(SessionsArguments),
     /// Kill a node at once (SIGKILL), as a power failure would
     Kill(NodeArgument),
     /// Pause a node (SIGSTOP): its process exists, but does not answer
@@ -126,6 +129,10 @@ pub(crate) fn run(command: &ClusterCommand, dir: &Path) -> Result<(), Failure> {
         ClusterCommand::Start(arguments) => local::start(&dir, arguments),
         ClusterCommand::Status(arguments) => status::run(arguments, open),
         ClusterCommand::Backup(arguments) => backup::run(arguments, || {
+            let cluster = open()?;
+            Ok((cluster.sites()?, cluster.options.clone()))
+        }),
+        ClusterCommand::Sessions(arguments) => sessions::run(arguments, || {
             let cluster = open()?;
             Ok((cluster.sites()?, cluster.options.clone()))
         }),

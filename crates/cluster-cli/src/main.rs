@@ -7,6 +7,7 @@
 //! | `node/` | a node, in the foreground |
 //! | `cluster_command.rs` | the commands for a cluster |
 //! | `local/` | a cluster on this machine: start, break, stop |
+//! | `sessions.rs` | the sessions of clients |
 //! | `status/` | the state of a cluster, here or elsewhere |
 //! | `members/` | members that join, leave, move, and replace lost ones |
 //! | `backup.rs` | a copy of a node's tables |
@@ -20,6 +21,7 @@ mod failure;
 mod local;
 mod members;
 mod node;
+mod sessions;
 mod status;
 
 use std::path::PathBuf;

@@ -41,6 +41,12 @@ pub(crate) enum Wanted {
     Scan(ScanRange),
     /// Whether a session exists that was unknown when the request came.
     UnknownSession(SessionId),
+    /// That a group of which no command was known when the request came is refused for ever.
+    Refusal {
+        session: SessionId,
+        group: u64,
+        refusal: crate::refusal::Refusal,
+    },
     /// The outcomes of a group, for the holder of its session.
     Outcomes {
         session: SessionId,
@@ -54,7 +60,11 @@ impl Wanted {
     pub(crate) fn keys(&self) -> usize {
         match self {
             Self::Keys(keys) => keys.len(),
-            Self::Tables | Self::Scan(_) | Self::UnknownSession(_) | Self::Outcomes { .. } => 1,
+            Self::Tables
+            | Self::Scan(_)
+            | Self::UnknownSession(_)
+            | Self::Refusal { .. }
+            | Self::Outcomes { .. } => 1,
         }
     }
 }

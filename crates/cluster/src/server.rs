@@ -105,6 +105,19 @@ pub fn create_directory(
     NodeStore::create(disk, &config.directory, &identity, &founders)
 }
 
+impl ServerError {
+    /// Whether the cause may be gone in a moment.
+    fn may_pass(&self) -> bool {
+        match self {
+            // A port may still be taken, or a certificate be in the middle of its replacement.
+            Self::Security(_) | Self::Transport(_) | Self::Monitor(_) => true,
+            // The start removes superseded tables, and other programs their files.
+            Self::Store(error) => matches!(error, StoreError::DiskFull { .. }),
+            Self::Node(_) | Self::Differs { .. } => false,
+        }
+    }
+}
+
 impl From<OpenError> for ServerError {
     fn from(error: OpenError) -> Self {
         match error {
@@ -165,6 +178,7 @@ impl Server {
                     all: config.sessions_max,
                     client: config.client_sessions_max,
                 },
+                session_idle_close: config.session_idle_close,
                 ..RequestLimits::default()
             },
             cache_bytes: usize::try_from(config.payload_cache_bytes).unwrap_or(usize::MAX),
@@ -240,10 +254,9 @@ impl Server {
         let begin = Instant::now();
         loop {
             match Self::start_with(config, Arc::clone(&disk), logger.clone(), kept.clone()) {
-                // A port may still be taken, or a certificate be in the middle of its replacement.
-                Err(
-                    ServerError::Security(_) | ServerError::Transport(_) | ServerError::Monitor(_),
-                ) if begin.elapsed() < RESTART_TIMEOUT => std::thread::sleep(RESTART_PAUSE),
+                Err(error) if error.may_pass() && begin.elapsed() < RESTART_TIMEOUT => {
+                    std::thread::sleep(RESTART_PAUSE);
+                }
                 started => return started,
             }
         }
@@ -314,4 +327,23 @@ fn check_directory(
         });
     }
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Error, ErrorKind};
+
+    use super::*;
+
+    #[test]
+    fn a_restart_is_tried_again_while_the_disk_is_full() {
+        let path = std::path::PathBuf::from("/node");
+        let full = StoreError::DiskFull {
+            path: path.clone(),
+            source: Arc::new(Error::from(ErrorKind::StorageFull)),
+        };
+        assert!(ServerError::from(full).may_pass());
+        let closed = StoreError::Closed { dir: path };
+        assert!(!ServerError::from(closed).may_pass());
+    }
 }

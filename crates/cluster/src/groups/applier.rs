@@ -442,6 +442,9 @@ impl Applier {
             }
         };
         let mut office = self.shared.office.lock();
+        if let Control::CloseHeldSession { session, fence } = &control {
+            office.end_close(*session, *fence);
+        }
         for connection in self.take_waiting(&mut office, &control) {
             match answer.clone() {
                 Ok(answer) => self.shared.network.reply(connection, answer),
@@ -484,6 +487,7 @@ impl Applier {
                     continue;
                 }
                 Err(ResumeRefusal::NoSuchSession) => Refusal::NoSession { session },
+                Err(ResumeRefusal::Superseded) => Refusal::SessionTaken { session },
                 Err(ResumeRefusal::NumbersUsedUp) => Refusal::invalid(
                     0,
                     "the session has no numbers for more groups: open another one",
@@ -530,6 +534,14 @@ impl Applier {
                     Response::NoSuchSession { session }
                 })
             }
+            Wanted::Refusal {
+                session,
+                group,
+                refusal,
+            } => {
+                self.refuse_new(read.connection, (session, group), refusal);
+                None
+            }
             Wanted::Outcomes {
                 session,
                 fence,
@@ -539,6 +551,28 @@ impl Applier {
         if let Some(answer) = answer {
             self.shared.network.reply(read.connection, answer);
         }
+    }
+
+    /// The answer to a group that was to be refused, now that this node is known to have led then: if the group is in the log or
+    /// on its way there, the client is to ask again.
+    fn refuse_new(
+        &self,
+        connection: ConnectionId,
+        (session, group): (SessionId, u64),
+        refusal: Refusal,
+    ) {
+        let office = self.shared.office.lock();
+        let is_new = !office.groups.contains_key(&(session, group))
+            && matches!(
+                self.shared.sessions.lock().group(session, group),
+                Some(KnownGroup::Outcomes(known)) if known.is_empty()
+            );
+        let refusal = if is_new {
+            refusal
+        } else {
+            Refusal::Busy { request: group }
+        };
+        self.shared.refuse(connection, refusal);
     }
 
     /// The outcomes of a group for the holder of its session. With the current fence, no other holder

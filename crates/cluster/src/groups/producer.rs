@@ -6,10 +6,11 @@
 //! Paper: raft-pwal §3.1
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use namiki::replica::check_table_name;
 use namiki_client::protocol::{
-    Command, Freshness, MemberChange, NodeStatus, Request, Response, SessionId,
+    Command, Freshness, MemberChange, NodeStatus, Outcome, Request, Response, SessionId,
 };
 use namiki_platform::hash::hash_of;
 use parking_lot::MutexGuard;
@@ -20,7 +21,7 @@ use crate::entry::EntryBody;
 use crate::events::{ApplierEvent, ImageEvent, Scan, WorkerEvent};
 use crate::fault_injection::Fault;
 use crate::flow_control::Gate;
-use crate::group_in_flight::{Answer, GroupInFlight, WAITING_MAX};
+use crate::group_in_flight::{GroupInFlight, WAITING_MAX};
 use crate::metrics::Count;
 use crate::network::{ClientName, ConnectionId};
 use crate::office::{InFlight, Office};
@@ -33,6 +34,9 @@ use crate::status::status;
 
 /// Largest number of concurrent requests for changes of the members.
 const MEMBER_CHANGES_MAX: usize = 64;
+
+/// Sessions in one answer.
+const SESSIONS_LISTED_MAX: usize = 1000;
 
 /// Limits on the requests that a leader accepts.
 #[derive(Clone, Copy, Debug)]
@@ -60,6 +64,8 @@ pub struct RequestLimits {
     pub outcomes: usize,
     /// Numbers of sessions.
     pub sessions: SessionLimits,
+    /// The leader closes a session that no entry has named for this time. Default `None`: never.
+    pub session_idle_close: Option<Duration>,
     /// Bytes of the keys and values of one command.
     pub command_bytes: usize,
 }
@@ -78,6 +84,7 @@ impl Default for RequestLimits {
             unacknowledged_groups: 1024,
             outcomes: 256 << 20,
             sessions: SessionLimits::default(),
+            session_idle_close: None,
             command_bytes: 1 << 20,
         }
     }
@@ -166,6 +173,7 @@ impl Producer {
             Request::DropTable { table } => self.control(from, Control::DropTable { table }),
             Request::OpenSession { nonce } => self.open_session(from, client, nonce),
             Request::CloseSession { session, fence } => self.close_session(from, session, fence),
+            Request::Sessions { after } => self.list_sessions(after),
             Request::CreateTable {
                 name,
                 eight_byte_keys,
@@ -285,22 +293,12 @@ impl Producer {
             }
             Some(KnownGroup::Outcomes(known)) => known,
         };
-        // Another node may have applied the entry of the drop already, and shown it to a reader that sends this.
-        if office.is_dropping(&commands) {
-            return Err(Refusal::Busy { request: number });
-        }
-        // A group that was sent before has its place.
-        if known.is_empty()
-            && (sessions.unacknowledged(session) >= self.limits.unacknowledged_groups
-                || !sessions.has_room_for_outcomes(session, count, self.limits.outcomes))
-        {
-            return refused(
-                number,
-                "the results of too many groups are kept: acknowledge those that arrived",
-            );
-        }
         // The outcomes are in this entry, or in earlier ones.
         let known_lsn = sessions.used(session);
+        // A group that was sent before has its place.
+        let keeps_too_many = known.is_empty()
+            && (sessions.unacknowledged(session) >= self.limits.unacknowledged_groups
+                || !sessions.has_room_for_outcomes(session, count, self.limits.outcomes));
         drop(sessions);
         if !known.is_empty() && known.len() != count {
             return refused(
@@ -308,16 +306,39 @@ impl Producer {
                 "the group was sent before with another number of commands",
             );
         }
+        if let Some(outcomes) = all_known(&known) {
+            // It was executed, and needs no room.
+            return Ok(Some(Response::Results {
+                session,
+                group: number,
+                outcomes,
+                lsn: known_lsn,
+            }));
+        }
+        // Another node may have applied the entry of the drop already, and shown it to a reader that sends this.
+        if office.is_closing(session) || office.is_dropping(&commands) {
+            return Err(Refusal::Busy { request: number });
+        }
+        if keeps_too_many {
+            let reason = "the results of too many groups are kept: acknowledge those that arrived, and close sessions that are not \
+                used any more (namiki cluster sessions)";
+            let refusal = Refusal::invalid(number, reason);
+            return self.refuse_new(office, from, (session, number), refusal);
+        }
         if !office.has_room(from, size, max) {
             return Err(Refusal::Busy { request: number });
         }
         match self.shared.commands_gate(size.bytes) {
             Gate::Open => {}
-            Gate::Busy => {
+            // A refusal is final: a group that was executed in part is completed later.
+            Gate::Full if known.is_empty() => {
+                let refusal = Refusal::LogFull { request: number };
+                return self.refuse_new(office, from, (session, number), refusal);
+            }
+            Gate::Busy | Gate::Full => {
                 self.shared.metrics.increment(Count::GroupsWithoutRoom);
                 return Err(Refusal::Busy { request: number });
             }
-            Gate::Full => return Err(Refusal::LogFull { request: number }),
         }
         let group = GroupInFlight::new(
             session,
@@ -331,20 +352,34 @@ impl Producer {
             from,
         );
         let missing = group.missing();
-        if missing.is_empty() {
-            let known = group.complete(&[], known_lsn);
-            return Ok(known.map(|Answer { outcomes, lsn, .. }| Response::Results {
-                session,
-                group: number,
-                outcomes,
-                lsn,
-            }));
-        }
         let group = Arc::new(group);
         office.begin(&group);
         drop(office);
         self.spread(&group, missing);
         Ok(None)
+    }
+
+    /// Refuses a group for ever of which no command is known. The log of a later leader may have it, if this one was deposed
+    /// without noticing it: the client is told when this node has confirmed that it leads.
+    fn refuse_new(
+        &self,
+        office: MutexGuard<'_, Office>,
+        connection: ConnectionId,
+        (session, group): (SessionId, u64),
+        refusal: Refusal,
+    ) -> Handled {
+        let read = ReadRequest {
+            connection,
+            request: group,
+            wanted: Wanted::Refusal {
+                session,
+                group,
+                refusal,
+            },
+            bytes: 0,
+            until: 0,
+        };
+        self.read_as_leader(office, read)
     }
 
     /// Hands each command to its worker.
@@ -447,7 +482,7 @@ impl Producer {
         let bytes = match &wanted {
             Wanted::Keys(keys) => memory_of_keys(keys),
             Wanted::Scan(range) => range.from.len() + range.until.as_ref().map_or(0, Vec::len),
-            Wanted::Tables | Wanted::Outcomes { .. } | Wanted::UnknownSession(_) => 0,
+            _ => 0,
         };
         let read = ReadRequest {
             connection,
@@ -568,6 +603,20 @@ impl Producer {
         }
     }
 
+    /// The sessions behind this one, in the order of their last entries.
+    fn list_sessions(&self, after: (u64, SessionId)) -> Option<Response> {
+        if self.shared.office.lock().term.is_none() {
+            return self.not_leader(0);
+        }
+        let listed = self.shared.sessions.lock().list(after, SESSIONS_LISTED_MAX);
+        let (mut sessions, has_more) = listed;
+        let ages = self.shared.session_ages.lock();
+        for session in &mut sessions {
+            session.idle_s = ages.unused_for(session.used).as_secs();
+        }
+        Some(Response::Sessions { sessions, has_more })
+    }
+
     fn resume_session(
         &self,
         from: ConnectionId,
@@ -609,6 +658,11 @@ impl Producer {
         let closes = matches!(control, Control::CloseHeldSession { .. });
         let has_room = closes || !self.shared.flow_control.refuses();
         if office.control_waiting >= self.limits.control || !has_room {
+            return Err(Refusal::Busy { request: 0 });
+        }
+        if let Control::CloseHeldSession { session, fence } = &control
+            && !office.begin_close(*session, *fence)
+        {
             return Err(Refusal::Busy { request: 0 });
         }
         let body = EntryBody::Control(control.encode());
@@ -659,6 +713,12 @@ impl Producer {
     fn status(&self) -> NodeStatus {
         status(&self.shared, &self.shared.office.lock())
     }
+}
+
+/// The outcomes of a group, if it is known and nothing is missing.
+fn all_known(known: &[Option<Outcome>]) -> Option<Vec<Outcome>> {
+    let outcomes: Option<Vec<Outcome>> = known.iter().copied().collect();
+    outcomes.filter(|it| !it.is_empty())
 }
 
 fn refused(request: u64, reason: &str) -> Handled {

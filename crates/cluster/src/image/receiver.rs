@@ -110,10 +110,12 @@ impl ImageReceiver {
             Some(_) => return,
             None => {}
         }
-        let copy = match self.shared.store.begin_copy(id) {
+        let mut copy = match self.shared.store.begin_copy(id) {
             Ok(copy) => copy,
             Err(error) => return self.give_up(&error),
         };
+        let shared = Arc::clone(&self.shared);
+        copy.stop_when(move || shared.copies.is_closed());
         slog::info!(self.shared.logger, "copies an image of another node, which has what this one lacks";
             "node" => %from, "through" => index, "bytes" => bytes);
         self.left = None;

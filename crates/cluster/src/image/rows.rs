@@ -19,7 +19,7 @@ use crate::session::{Session, SessionTable};
 const HEAD: &[u8] = &[0];
 const SESSION: u8 = 1;
 /// The format that this release writes, and the only one that it reads.
-const FORMAT: u32 = 2;
+const FORMAT: u32 = 3;
 
 /// What an image says of its entry.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

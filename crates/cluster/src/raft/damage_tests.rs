@@ -39,6 +39,11 @@ fn payload(number: u64) -> PayloadRef {
 
 /// A driver with a log of ten groups, and its disk, which has their payloads but for these.
 fn driver(node: u64, lost: &[u64], tables_lost: bool) -> (RaftDriver, Arc<Disk>) {
+    driver_of(3, node, lost, tables_lost)
+}
+
+/// The same, in a cluster that begins with this number of nodes.
+fn driver_of(founders: u64, node: u64, lost: &[u64], tables_lost: bool) -> (RaftDriver, Arc<Disk>) {
     let disk = Arc::new(Disk::default());
     let entries = (1..=10).map(|index| LogEntry {
         index,
@@ -50,7 +55,7 @@ fn driver(node: u64, lost: &[u64], tables_lost: bool) -> (RaftDriver, Arc<Disk>)
         .lock()
         .extend(here.map(|number| payload(number).name));
     let restored = RestoredRaft {
-        founders: (1..=3).map(NodeId::first).collect(),
+        founders: (1..=founders).map(NodeId::first).collect(),
         term: 1,
         commit: 10,
         entries: entries.collect(),
@@ -206,6 +211,21 @@ fn a_damaged_payload_silences_the_node_until_it_is_back() {
         driver.handle([RaftEvent::Tick]);
     }
     assert!(driver.take_effects().iter().any(speaks));
+}
+
+/// No other node has the payload: it would be fetched for ever.
+#[test]
+fn the_only_node_stops_at_a_damaged_payload() {
+    let is_lost = |effect: &RaftEffect| matches!(effect, RaftEffect::PayloadsLost { count: 1 });
+    for founders in [1, 2] {
+        let (mut driver, disk) = driver_of(founders, 1, &[], false);
+        driver.handle([RaftEvent::PayloadDamaged(payload(4))]);
+        assert!(!driver.take_effects().iter().any(is_lost), "it is there");
+        disk.0.lock().remove(&payload(4).name);
+        driver.handle([RaftEvent::PayloadDamaged(payload(4))]);
+        let effects = driver.take_effects();
+        assert_eq!(effects.iter().any(is_lost), founders == 1, "{founders}");
+    }
 }
 
 #[test]

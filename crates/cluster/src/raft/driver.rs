@@ -317,11 +317,7 @@ impl RaftDriver {
                 self.forget_restored();
                 self.give_out();
             }
-            RaftEvent::PayloadDamaged(payload) => {
-                self.lost.missing.push(payload);
-                self.forget_restored();
-                self.fetch_missing();
-            }
+            RaftEvent::PayloadDamaged(payload) => self.payload_damaged(payload),
             RaftEvent::BatchDurable(batch) => self.persistence.batch_is_durable(batch),
             RaftEvent::Propose(body) => self.propose(body),
             RaftEvent::ReadIndex(id) => self.read_index(id),

@@ -92,6 +92,11 @@ impl EntryLog {
         })
     }
 
+    /// What the entry of this index says.
+    pub(super) fn body(&self, index: u64) -> Option<&EntryBody> {
+        self.entries.get(index).map(|kept| &kept.body)
+    }
+
     /// Truncates the beginning, through this entry.
     pub(super) fn truncate_through(&mut self, index: u64) {
         self.entries.truncate_through(index);

@@ -103,6 +103,11 @@ pub(crate) enum RaftEffect {
     /// Ask this node for an image: nodes do not send data that this one has lost, perhaps because they have it in their
     /// images. One through this entry has all of it. Repeated every election timeout while that is so.
     AskForImage(NodeId, u64),
+    /// Payloads are [damaged](RaftEvent::PayloadDamaged), and no other node is a member: they are lost.
+    PayloadsLost {
+        /// Their number.
+        count: usize,
+    },
     /// The payloads that were [damaged](RaftEvent::PayloadDamaged) are durable again.
     PayloadsRestored,
     /// This change is not made, or not now.

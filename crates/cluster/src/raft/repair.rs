@@ -21,6 +21,28 @@ impl RaftDriver {
         self.lost.missing.is_empty()
     }
 
+    /// A payload on this disk was found to be damaged: other nodes have it. The only node cannot get it back.
+    pub(super) fn payload_damaged(&mut self, payload: PayloadRef) {
+        self.lost.missing.push(payload);
+        self.forget_restored();
+        if !self.is_whole() && self.is_alone() {
+            let count = self.lost.missing.len();
+            self.effects.push(RaftEffect::PayloadsLost { count });
+            return;
+        }
+        self.fetch_missing();
+    }
+
+    /// Whether no other node is a member, also after the entries that are not handed out yet.
+    fn is_alone(&self) -> bool {
+        let log = self.raft.store();
+        let changes_members =
+            |index: u64| matches!(log.body(index), Some(EntryBody::Membership(_)));
+        let handed_out = self.raft.raft.raft_log.applied;
+        self.members.others().next().is_none()
+            && !(handed_out + 1..=log.last()).any(changes_members)
+    }
+
     /// Forgets the missing payloads that are durable now.
     pub(super) fn forget_restored(&mut self) {
         if self.is_whole() {
@@ -79,9 +101,12 @@ impl RaftDriver {
     /// The last entry with a missing payload; 0: there is none.
     fn last_missing(&self) -> u64 {
         let missing: HashSet<&PayloadRef> = self.lost.missing.iter().collect();
+        if missing.is_empty() {
+            return 0;
+        }
         let log = self.raft.store();
-        let is_missing = |index: &u64| match log.get(*index).map(|entry| entry.body) {
-            Some(EntryBody::Group(payload)) => missing.contains(&payload),
+        let is_missing = |index: &u64| match log.body(*index) {
+            Some(EntryBody::Group(payload)) => missing.contains(payload),
             _ => false,
         };
         let last = (log.first()..=log.last()).rev().find(is_missing);

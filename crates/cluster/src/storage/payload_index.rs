@@ -7,8 +7,9 @@
 //!
 //! A truncation at entry S, of term T, drops names: those of entries through S, and those of terms
 //! below T, which no entry above S has. A payload of term T without an entry stays: its leader may
-//! have sealed it and not proposed it yet. A file that has no payload left in the index is not
-//! needed.
+//! have sealed it and not proposed it yet. But numbers of a worker are proposed in their order: if an
+//! entry above S has number n, those below n are in entries through S, also if they came here without
+//! their entries, as an image was installed. A file that has no payload left in the index is not needed.
 //!
 //! # Invariants
 //! - X1. A payload is in the index from before its append returns. Its position is there before the flush returns that
@@ -212,13 +213,16 @@ impl PayloadIndex {
     }
 
     /// Of each worker, the last payload of the snapshot's term that is in the snapshot, and that has
-    /// none before it that is not. `before` has those of an earlier snapshot of that term.
+    /// none before it that is not, as far as the index tells. `before` has those of an earlier snapshot of
+    /// that term.
     pub(super) fn payloads_through(&self, snapshot: LogPosition, before: &[u64]) -> Vec<u64> {
         let mut found = Vec::with_capacity(self.workers.len());
         for worker in 0..self.workers.len() {
             let before = before.get(worker).copied().unwrap_or(0);
             let dropped = self.dropped(snapshot, before);
             let (mut last, mut first_kept) = (before, u64::MAX);
+            // The first one with an entry above the snapshot.
+            let mut first_above = u64::MAX;
             self.each_chunk(worker, snapshot.term, |_, (term, chunk_number), chunk| {
                 for (number, slot) in (chunk_number * CHUNK..).zip(chunk.iter()) {
                     if term < snapshot.term || slot.is_empty() {
@@ -229,9 +233,17 @@ impl PayloadIndex {
                     } else {
                         first_kept = first_kept.min(number);
                     }
+                    if slot.entry > snapshot.index {
+                        first_above = first_above.min(number);
+                    }
                 }
             });
-            found.push(last.min(first_kept.saturating_sub(1)));
+            let through = last.min(first_kept.saturating_sub(1));
+            found.push(match first_above {
+                u64::MAX => through,
+                // Numbers are proposed in their order.
+                number => through.max(number.saturating_sub(1)),
+            });
         }
         found
     }

@@ -317,6 +317,10 @@ fn bytes_of(response: &Response) -> usize {
             Response::SessionResumed { groups, .. } => bytes_of_items(groups),
             Response::GroupOutcomes { outcomes, .. } => outcomes.as_ref().map_or(0, bytes_of_items),
             Response::LinksCut { nodes } => bytes_of_items(nodes),
+            Response::Sessions { sessions, .. } => {
+                let clients = sessions.iter().map(|it| it.client.capacity());
+                bytes_of_items(sessions) + clients.sum::<usize>()
+            }
             Response::Welcome { addresses, .. } | Response::Nodes { addresses } => {
                 bytes_of_items(addresses) + addresses.iter().map(String::capacity).sum::<usize>()
             }

@@ -220,6 +220,33 @@ fn files_of_an_earlier_life_go_in_the_same_term() {
     assert_eq!(open_again(&mut it).entries.len(), 10);
 }
 
+/// A leader has sent payloads while an image was copied. Their entries are in the image.
+#[test]
+fn payloads_ahead_of_an_installed_image_keep_no_file() {
+    let mut it = Writer::new();
+    let ahead: Vec<_> = (0..100).map(|at| it.seal(at % WORKERS)).collect();
+    it.flush();
+    it.store.close().unwrap();
+    write_image(&it.sim, &snapshot(100, 1));
+    it.store = open(&it.sim.clone()).0;
+    it.index = 100;
+    let first_life = |it: &Writer| {
+        let all = (1..=WORKERS).flat_map(|stream| it.files(stream));
+        all.filter(|name| name.starts_with("000001")).count()
+    };
+    assert!(first_life(&it) > 0);
+    it.groups(60);
+    let sealed = it.seal(0);
+    it.flush();
+    it.truncate(150);
+    assert_eq!(ahead.iter().filter(|name| it.has(**name)).count(), 0);
+    assert_eq!(first_life(&it), 0);
+    // Its leader may still propose it.
+    assert!(it.has(sealed));
+    it.truncate(160);
+    assert!(it.has(sealed));
+}
+
 /// A payload of the snapshot in a file with a later one of the same term. After a restart, stream 0
 /// does not have its entry: the base record does.
 #[test]

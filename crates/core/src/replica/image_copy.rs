@@ -270,6 +270,8 @@ pub struct ImageCopy {
     file: u32,
     offset: u64,
     appender: Option<Box<dyn Appender>>,
+    /// Whether the rest need not be verified any more.
+    is_stopped: Option<Box<dyn Fn() -> bool + Send>>,
 }
 
 struct Head {
@@ -316,7 +318,14 @@ impl ImageCopy {
             file: MANIFEST,
             offset: 0,
             appender: None,
+            is_stopped: None,
         })
+    }
+
+    /// Has the copy ask between two runs that an earlier copy has left whether it is to stop: to verify all of them may take
+    /// minutes. It is not whole then.
+    pub fn stop_when(&mut self, is_stopped: impl Fn() -> bool + Send + 'static) {
+        self.is_stopped = Some(Box::new(is_stopped));
     }
 
     /// Removes the replica in a directory, if there is one. What an interrupted copy has left stays: the next one begins with it.
@@ -382,7 +391,7 @@ impl ImageCopy {
     /// The stretch that it needs next: the file, and the offset in it. `None` if it has everything.
     #[must_use]
     pub fn wanted(&self) -> Option<(u32, u64)> {
-        let has_all = self.head.is_some() && self.missing.is_empty();
+        let has_all = self.head.is_some() && self.missing.is_empty() && self.kept.is_empty();
         (!has_all).then_some((self.file, self.offset))
     }
 
@@ -478,10 +487,15 @@ impl ImageCopy {
         }
         self.offset = 0;
         if self.head.is_some() {
-            while self.missing.is_empty() && self.verify_kept()? {}
-            self.file = self.missing.front().copied().unwrap_or(self.file);
+            while self.missing.is_empty() && !self.is_stopped() && self.verify_kept()? {}
+            let next = self.missing.front().or(self.kept.front());
+            self.file = next.copied().unwrap_or(self.file);
         }
         Ok(())
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.is_stopped.as_ref().is_some_and(|it| it())
     }
 
     /// Finds the runs that an earlier copy has left.

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use namiki::Database;
 use namiki::disk::{Disk, MemoryDisk};
@@ -201,6 +202,34 @@ fn runs_that_are_left_are_verified_while_others_come() {
     assert_eq!(hash_of(&open(&disk, "/copy")), hash_of(&sender));
     ImageCopy::remove_all(&*disk, dir).unwrap();
     assert!(!ImageCopy::is_left_in(&*disk, dir).unwrap());
+}
+
+/// Its process ends, and does not wait until all of them are verified.
+#[test]
+fn a_copy_that_is_stopped_verifies_no_further_run() {
+    let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+    let sender = sender(&disk);
+    let dir = Path::new("/copy");
+    let image = sender.pin_image().unwrap().unwrap();
+    let begin = || ImageCopy::begin(Arc::clone(&disk), dir, image.id()).unwrap();
+    let mut copying = begin();
+    copy(&image, &mut copying, 1 << 20, usize::MAX).unwrap();
+    drop(copying);
+    for runs in 0..2 {
+        let mut copying = begin();
+        let asked = AtomicUsize::new(0);
+        copying.stop_when(move || asked.fetch_add(1, Ordering::Relaxed) == runs);
+        copy(&image, &mut copying, 1 << 20, 2).unwrap();
+        assert!(copying.wanted().is_some(), "{runs}");
+        assert!(matches!(
+            copying.finish(),
+            Err(ImageCopyError::NoImage { .. })
+        ));
+    }
+    let mut copying = begin();
+    copy(&image, &mut copying, 1 << 20, 2).unwrap();
+    copying.finish().unwrap();
+    assert_eq!(hash_of(&open(&disk, "/copy")), hash_of(&sender));
 }
 
 #[test]
