@@ -331,29 +331,29 @@ impl SlowReaders {
             let is_over = Arc::clone(&is_over);
             std::thread::spawn(move || {
                 let mut link = BufReader::new(DribblingReader { link, is_over });
-                let answers = (0..REQUESTS).map(|_| response(&mut link));
-                answers.filter(|it| is_long(it.as_ref())).count()
+                let answers = (0..REQUESTS).map_while(|_| response(&mut link));
+                answers.filter(is_long).count()
             })
         };
         let threads = (0..READERS).map(read).collect();
         Self { is_over, threads }
     }
 
-    /// They read everything now: each has got some answers, and was told that the node is busy otherwise.
+    /// They read everything now: some answers, and that the node is busy otherwise. On a machine that is slow they are
+    /// disconnected before, as they have not read what waited.
     fn end(self) {
         self.is_over.store(true, Ordering::Relaxed);
         for thread in self.threads {
             let long = thread.join().unwrap();
             eprintln!("a slow reader has got {long} long answers");
-            assert!(long > 0);
         }
     }
 }
 
-fn is_long(answer: Option<&Response>) -> bool {
+fn is_long(answer: &Response) -> bool {
     match answer {
-        Some(Response::Scanned { .. } | Response::BackupPart { .. }) => true,
-        Some(Response::Busy { .. }) => false,
+        Response::Scanned { .. } | Response::BackupPart { .. } => true,
+        Response::Busy { .. } | Response::Disconnected { .. } => false,
         other => panic!("{other:?}"),
     }
 }
