@@ -106,6 +106,9 @@ pub trait Network: Send + Sync {
     /// Sends a response to a client. Has no effect if the connection is closed. An empty address in
     /// [`Response::NotLeader`] is filled in.
     fn reply(&self, to: ConnectionId, response: Response);
+    /// Bytes of the longest contents of a response to a client that would be queued now. What reads
+    /// much for a client asks before, and answers [`Response::Busy`] at 0.
+    fn response_bytes_free(&self, to: ConnectionId) -> usize;
 }
 
 /// Receives messages. The transport calls it from its threads, one for nodes and one for clients, so

@@ -7,11 +7,13 @@ use namiki::{Error, TableId};
 use namiki_client::protocol::{Response, ScanRange, Scanned};
 
 use crate::events::Scan;
-use crate::image::sender::client_part;
+use crate::image::sender::{CLIENT_PART_BYTES, client_part};
 use crate::shared::Shared;
 
-/// Memory limit of the rows of one answer; the row that crosses it is still returned.
+/// Memory limit of the rows of one answer; a single row may be longer.
 pub(crate) const READ_BYTES_MAX: usize = 8 << 20;
+/// Bytes that must be free for an answer before a scan begins: a few short rows.
+const BYTES_FREE_MIN: usize = 4096;
 /// Rows between two checks whether the client is there and the node goes on.
 const ROWS_PER_CHECK: u64 = 1024;
 /// Memory of a row in an answer beside its bytes.
@@ -45,12 +47,17 @@ pub(crate) fn run_scans(shared: &Shared, scans: impl IntoIterator<Item = Scan>) 
                 range,
                 view,
             } => {
+                let bytes_max = shared.network.response_bytes_free(connection);
                 let go_on = || !shared.scans.is_closed() && !shared.scan_slots.is_gone(connection);
-                let answer = scan_rows(request, &range, &view, go_on);
+                let answer = if bytes_max < BYTES_FREE_MIN {
+                    Ok(Response::Busy { request })
+                } else {
+                    scan_rows(request, &range, &view, bytes_max.min(READ_BYTES_MAX), go_on)
+                };
                 drop(view);
-                shared.scan_slots.give_back(connection);
                 let answer = answer.unwrap_or_else(|error| failed(request, &error));
                 shared.network.reply(connection, answer);
+                shared.scan_slots.give_back(connection);
             }
             Scan::ImageFile {
                 connection,
@@ -58,9 +65,13 @@ pub(crate) fn run_scans(shared: &Shared, scans: impl IntoIterator<Item = Scan>) 
                 file,
                 offset,
             } => {
-                let answer = client_part(shared, image, file, offset);
-                shared.scan_slots.give_back(connection);
+                let answer = if shared.network.response_bytes_free(connection) < CLIENT_PART_BYTES {
+                    Response::Busy { request: 0 }
+                } else {
+                    client_part(shared, image, file, offset)
+                };
                 shared.network.reply(connection, answer);
+                shared.scan_slots.give_back(connection);
             }
             Scan::Free(table) => drop(table),
         }
@@ -82,6 +93,7 @@ fn scan_rows(
     request: u64,
     range: &ScanRange,
     view: &ReplicaView,
+    bytes_max: usize,
     go_on: impl Fn() -> bool,
 ) -> Result<Response, Error> {
     let from = match &range.from[..] {
@@ -98,7 +110,9 @@ fn scan_rows(
     };
     let (mut bytes, mut is_ended) = (0, false);
     view.scan(TableId(range.table), (from, until), |key, value, _| {
-        if rows_max > 0 && (scanned.rows.len() == rows_max || bytes > READ_BYTES_MAX) {
+        let row_bytes = key.len() + value.len() + ROW_BYTES;
+        let is_full = !scanned.rows.is_empty() && bytes + row_bytes > bytes_max;
+        if rows_max > 0 && (is_full || scanned.rows.len() == rows_max) {
             scanned.has_more = true;
             return ControlFlow::Break(());
         }
@@ -108,11 +122,13 @@ fn scan_rows(
         }
         scanned.count += 1;
         if rows_max > 0 {
-            bytes += key.len() + value.len() + ROW_BYTES;
+            bytes += row_bytes;
             scanned.rows.push((key.to_vec(), value.to_vec()));
         }
         ControlFlow::Continue(())
     })?;
+    // It may wait for a slow reader.
+    scanned.rows.shrink_to_fit();
     if is_ended {
         // The node stops: another one answers.
         let leader = None;

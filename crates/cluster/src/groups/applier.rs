@@ -527,7 +527,9 @@ impl Applier {
 
     fn answer(&self, read: ReadRequest) {
         let request = read.request;
+        let has_place = self.shared.network.response_bytes_free(read.connection) > 0;
         let answer = match read.wanted {
+            _ if !has_place => Some(Response::Busy { request }),
             Wanted::Keys(keys) => Some(self.read(request, &keys)),
             Wanted::Tables => Some(self.tables(request)),
             Wanted::Scan(range) => self.scan(read.connection, request, range),

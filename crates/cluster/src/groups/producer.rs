@@ -175,6 +175,12 @@ impl Producer {
             Request::ChangeMembers(change) => self.change_members(from, change),
             Request::CutLinks { .. } => refused(0, "links are cut by the transport"),
             Request::Status => Some(Response::Status(Box::new(self.status()))),
+            // The answer could not be queued.
+            Request::StateHash | Request::BeginBackup
+                if self.shared.network.response_bytes_free(from) == 0 =>
+            {
+                Some(Response::Busy { request: 0 })
+            }
             // It reads every row while commits wait.
             Request::StateHash if self.shared.hashes.begin() => {
                 self.shared.applier.put(ApplierEvent::StateHash(from));

@@ -16,7 +16,7 @@ use crate::shared::Shared;
 /// Bytes that answer one request, at most.
 pub(crate) const REQUEST_BYTES: u64 = 4 << 20;
 /// Bytes that answer one request of a client, at most.
-const CLIENT_PART_BYTES: usize = 1 << 20;
+pub(crate) const CLIENT_PART_BYTES: usize = 1 << 20;
 
 /// Offers a node that has lost data an image, which has to be above an entry. If only a newer one has all that the node
 /// needs, through another entry, one is written first: the node asks again.

@@ -53,6 +53,10 @@ impl Network for SimNetwork {
     fn reply(&self, to: ConnectionId, response: Response) {
         self.outbox.lock().push(Sent::Client { to, response });
     }
+
+    fn response_bytes_free(&self, _: ConnectionId) -> usize {
+        usize::MAX
+    }
 }
 
 /// Whether a network that knows these members, and has these numbers in its configuration, has a connection with a node: as the

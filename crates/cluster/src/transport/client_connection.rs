@@ -1,7 +1,8 @@
 //! The task of a client's connection: hello, then requests to the node and responses from it.
 //!
 //! The resources of a client are limited from the start: connections, bytes of a message that has
-//! not arrived completely, the time of its arrival, the memory of a request, and unread responses.
+//! not arrived completely, the time of its arrival, the memory of a request, unread responses, and the
+//! time for which they wait.
 //!
 //! Fairness: large requests are decoded one at a time, and take half of the thread's time at most,
 //! so short requests of other clients wait for one of them. A client that does not read its
@@ -107,7 +108,7 @@ enum EndReason {
     #[error("the client belongs to cluster {0:032x}, and this is a node of another")]
     OtherCluster(u128),
     /// A response was written in part at most.
-    #[error("the client does not read its responses")]
+    #[error("the client does not read its responses, or too slowly")]
     NotReading,
     /// All responses that were written are whole.
     #[error("the client has too many unread responses")]
@@ -446,8 +447,17 @@ fn cut_links(shared: &Shared, nodes: Vec<u64>) -> Response {
     }
 }
 
+/// What waits for a client at one time, and when it must be written. A client that takes a little in
+/// time again and again would hold memory for ever.
+struct Due {
+    /// Of all bytes that are ever appended.
+    through: u64,
+    until: Deadline,
+}
+
 async fn write_responses(shared: &Shared, queue: &ResponseQueue, to: &mut Outgoing) -> EndReason {
-    let dead_after = shared.settings.timing.dead_after;
+    let timing = shared.settings.timing;
+    let mut due: Option<Due> = None;
     let mut responses = VecDeque::new();
     let mut bytes = Vec::new();
     loop {
@@ -458,21 +468,31 @@ async fn write_responses(shared: &Shared, queue: &ResponseQueue, to: &mut Outgoi
             queue.wake.notified().await;
             continue;
         }
+        let until = due.get_or_insert_with(|| Due {
+            through: queue.appended(),
+            until: Deadline::now() + timing.response_timeout,
+        });
+        let until = until.until;
         bytes.clear();
         for response in responses.drain(..) {
             if let Err(error) = encode(&response, &mut bytes) {
                 return EndReason::Refused(error.to_string());
             }
         }
+        if bytes.capacity() > 4 * BATCH_BYTES {
+            bytes.shrink_to_fit();
+        }
         let mut rest = &bytes[..];
         while !rest.is_empty() {
-            match timeout(dead_after, to.write(rest)).await {
+            let soon = until.min(Deadline::now() + timing.dead_after);
+            match timeout_at(soon, to.write(rest)).await {
                 Ok(Ok(0)) | Err(_) => return EndReason::NotReading,
                 Ok(Ok(written)) => rest = &rest[written..],
                 Ok(Err(error)) => return FrameReadError::Io(error).into(),
             }
         }
-        match timeout(dead_after, to.flush()).await {
+        let soon = until.min(Deadline::now() + timing.dead_after);
+        match timeout_at(soon, to.flush()).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => return FrameReadError::Io(error).into(),
             Err(_) => return EndReason::NotReading,
@@ -481,5 +501,6 @@ async fn write_responses(shared: &Shared, queue: &ResponseQueue, to: &mut Outgoi
             bytes = Vec::new();
         }
         queue.written();
+        due = due.filter(|it| queue.all_written() < it.through);
     }
 }

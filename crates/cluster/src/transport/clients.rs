@@ -2,7 +2,8 @@
 //!
 //! Any thread of the node pushes; the connection's task encodes and writes. A response counts until
 //! it is written. A client that does not read is not read from either, and is disconnected when its
-//! queue is full: its requests are known by session and number, so it may ask again.
+//! queue is full: its requests are known by session and number, so it may ask again. What reads much
+//! for a client asks before how long the answer may be.
 //!
 //! All queues share a budget. A queue may hold as much as is left of it afterwards (a dynamic
 //! threshold), so n clients that do not read leave the (n + 1)-th part of the budget for others.
@@ -12,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use namiki_client::protocol::Response;
+use namiki_client::protocol::{MemberChange, NodeAddresses, NodeStatus, Response};
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::Notify;
 use tokio::time::sleep_until;
@@ -109,6 +110,8 @@ pub(super) struct ResponseQueue {
 #[derive(Default)]
 struct State {
     responses: VecDeque<(Response, usize)>,
+    /// Bytes of all responses that were ever appended.
+    appended: u64,
     /// Bytes of `responses`.
     queued: usize,
     /// Bytes that were taken and are not written.
@@ -136,8 +139,8 @@ impl ResponseQueue {
         }
     }
 
-    /// Appends a response and wakes the connection's task. Rows that find no room are replaced by
-    /// [`Response::Busy`]: they can be read again.
+    /// Appends a response and wakes the connection's task. What was only read and does not fit is
+    /// replaced by [`Response::Busy`]: it can be read again.
     pub(super) fn push(&self, response: Response, wakeups: &Wakeups) {
         let bytes = bytes_of(&response);
         let announce = {
@@ -154,14 +157,9 @@ impl ResponseQueue {
         if state.overflowed {
             return;
         }
-        let (unread, free) = (state.queued + state.taken, self.budget.free());
-        // Afterwards, at least as much is left as this client has.
-        let is_share = unread + 2 * bytes <= free;
-        // A single response may be longer than the limit of a client.
-        let fits = is_share && (unread == 0 || unread + bytes <= self.bytes_max);
-        if !fits && unread + bytes > SHORT_BYTES {
-            if let Response::Rows { request, .. } = response {
-                let busy = Response::Busy { request };
+        let unread = state.queued + state.taken;
+        if bytes > self.longest(unread) && unread + bytes > SHORT_BYTES {
+            if let Some(busy) = busy_instead_of(&response) {
                 let bytes = bytes_of(&busy);
                 return self.add(state, busy, bytes);
             }
@@ -179,8 +177,30 @@ impl ResponseQueue {
             state.busy = 0;
         }
         self.budget.used.fetch_add(bytes, Ordering::Relaxed);
+        state.appended += bytes as u64;
         state.queued += bytes;
         state.responses.push_back((response, bytes));
+    }
+
+    /// The longest response that a client with `unread` bytes may get.
+    fn longest(&self, unread: usize) -> usize {
+        // Afterwards, at least as much is left as this client has.
+        let share = self.budget.free().saturating_sub(unread) / 2;
+        if unread == 0 {
+            // A single response may be longer than the limit of a client.
+            return share;
+        }
+        share.min(self.bytes_max.saturating_sub(unread))
+    }
+
+    /// The longest contents of a response that would be queued now, in bytes.
+    pub(super) fn bytes_free(&self) -> usize {
+        let state = self.state.lock();
+        if state.overflowed {
+            return 0;
+        }
+        let longest = self.longest(state.queued + state.taken);
+        longest.saturating_sub(size_of::<Response>())
     }
 
     /// Appends the next responses to `into`, up to about `bytes_max` bytes. The caller reports by
@@ -208,6 +228,17 @@ impl ResponseQueue {
         state.queued -= bytes;
         state.taken += bytes;
         Ok(())
+    }
+
+    /// Bytes of all responses that were ever appended.
+    pub(super) fn appended(&self) -> u64 {
+        self.state.lock().appended
+    }
+
+    /// Bytes of all responses that were ever written.
+    pub(super) fn all_written(&self) -> u64 {
+        let state = self.state.lock();
+        state.appended - (state.queued + state.taken) as u64
     }
 
     /// Everything that was taken is written.
@@ -248,37 +279,93 @@ impl Drop for ResponseQueue {
     }
 }
 
-/// Approximate size of a response, encoded and in memory.
+/// The answer to a client that has no place for what it has read; `None` if the request has changed
+/// something, or its answer is short.
+fn busy_instead_of(response: &Response) -> Option<Response> {
+    let request = match response {
+        Response::Rows { request, .. }
+        | Response::Scanned { request, .. }
+        | Response::Tables { request, .. }
+        | Response::GroupOutcomes { request, .. } => *request,
+        Response::BackupPart { .. } => 0,
+        _ => return None,
+    };
+    Some(Response::Busy { request })
+}
+
+/// Approximate size of a response, encoded and in memory. Every variant is named, so that none is
+/// queued that does not count.
 fn bytes_of(response: &Response) -> usize {
-    let own = std::mem::size_of::<Response>();
-    own + match response {
-        Response::Results { outcomes, .. } => outcomes.capacity(),
-        Response::Rows { values, .. } => {
-            let row = |value: &Option<Vec<u8>>| {
-                std::mem::size_of::<Option<Vec<u8>>>() + value.as_ref().map_or(0, Vec::capacity)
-            };
-            values.iter().map(row).sum()
+    size_of::<Response>()
+        + match response {
+            Response::Results { outcomes, .. } => outcomes.capacity(),
+            Response::Rows { values, .. } => {
+                bytes_of_items(values) + values.iter().flatten().map(Vec::capacity).sum::<usize>()
+            }
+            Response::Scanned { scanned, .. } => {
+                let row = |(key, value): &(Vec<u8>, Vec<u8>)| key.capacity() + value.capacity();
+                bytes_of_items(&scanned.rows) + scanned.rows.iter().map(row).sum::<usize>()
+            }
+            Response::BackupPart { bytes, .. } => bytes.capacity(),
+            Response::Tables { tables, .. } => {
+                let names = tables.iter().map(|it| it.name.capacity());
+                bytes_of_items(tables) + names.sum::<usize>()
+            }
+            Response::Refused { reason, .. } => reason.capacity(),
+            Response::Table { name, .. } => name.capacity(),
+            Response::Status(status) => bytes_of_status(status),
+            Response::SessionResumed { groups, .. } => bytes_of_items(groups),
+            Response::GroupOutcomes { outcomes, .. } => outcomes.as_ref().map_or(0, bytes_of_items),
+            Response::LinksCut { nodes } => bytes_of_items(nodes),
+            Response::Welcome { addresses, .. } | Response::Nodes { addresses } => {
+                bytes_of_items(addresses) + addresses.iter().map(String::capacity).sum::<usize>()
+            }
+            Response::NotLeader { leader, .. } => {
+                leader.as_ref().map_or(0, |(_, address)| address.capacity())
+            }
+            Response::MembersChanged(change) => match change {
+                MemberChange::Add { addresses, .. } | MemberChange::Move { addresses, .. } => {
+                    bytes_of_addresses(addresses)
+                }
+                MemberChange::Replace { .. } | MemberChange::Remove { .. } => 0,
+            },
+            Response::SessionOpened { .. }
+            | Response::SessionClosed { .. }
+            | Response::OutcomeUnknown { .. }
+            | Response::NoSuchSession { .. }
+            | Response::Busy { .. }
+            | Response::OtherCluster { .. }
+            | Response::SessionsFull { .. }
+            | Response::Disconnected { .. }
+            | Response::TableDropped { .. }
+            | Response::BackupBegun { .. }
+            | Response::SessionTaken { .. }
+            | Response::Behind { .. } => 0,
         }
-        Response::Refused { reason, .. } => reason.capacity(),
-        Response::Table { name, .. } => name.capacity(),
-        Response::Status(status) => {
-            let (members, matched) = (&status.members, &status.matched);
-            std::mem::size_of_val(&**status)
-                + std::mem::size_of_val(&members[..])
-                + std::mem::size_of_val(&matched[..])
-        }
-        Response::SessionResumed { groups, .. } => std::mem::size_of_val(&groups[..]),
-        Response::GroupOutcomes { outcomes, .. } => outcomes
-            .as_ref()
-            .map_or(0, |it| std::mem::size_of_val(&it[..])),
-        Response::LinksCut { nodes } => std::mem::size_of_val(&nodes[..]),
-        _ => 0,
-    }
+}
+
+fn bytes_of_items<T>(items: &Vec<T>) -> usize {
+    items.capacity() * size_of::<T>()
+}
+
+fn bytes_of_addresses(addresses: &NodeAddresses) -> usize {
+    addresses.peer.capacity() + addresses.client.capacity()
+}
+
+fn bytes_of_status(status: &NodeStatus) -> usize {
+    let addresses = status.members.iter().filter_map(|it| it.addresses.as_ref());
+    size_of::<NodeStatus>()
+        + bytes_of_items(&status.members)
+        + addresses.map(bytes_of_addresses).sum::<usize>()
+        + bytes_of_items(&status.removed)
+        + bytes_of_items(&status.founders)
+        + bytes_of_items(&status.matched)
+        + status.version.capacity()
 }
 
 #[cfg(test)]
 mod tests {
-    use namiki_client::protocol::{Outcome, SessionId};
+    use namiki_client::protocol::{Outcome, Scanned, SessionId, TableEntry};
 
     use super::*;
 
@@ -346,6 +433,92 @@ mod tests {
         let mut taken = VecDeque::new();
         queue.take(&mut taken, usize::MAX).unwrap();
         assert_eq!(taken, [rows(9000), Response::Busy { request: 1 }]);
+    }
+
+    /// Every answer with contents of any length counts with them.
+    #[test]
+    fn long_answers_are_read_again_or_overflow() {
+        const BYTES: usize = 9000;
+        let name = || "n".repeat(BYTES);
+        let scanned = Response::Scanned {
+            request: 2,
+            scanned: Scanned {
+                rows: vec![(vec![0; BYTES / 2], vec![0; BYTES / 2])],
+                ..Scanned::default()
+            },
+        };
+        let part = Response::BackupPart {
+            file_bytes: 1,
+            bytes: vec![0; BYTES],
+        };
+        let tables = Response::Tables {
+            request: 3,
+            tables: vec![TableEntry {
+                table: 1,
+                name: name(),
+                eight_byte_keys: false,
+            }],
+            lsn: 1,
+        };
+        let nodes = Response::Nodes {
+            addresses: vec![name()],
+        };
+        let moved = Response::MembersChanged(MemberChange::Move {
+            node: 1,
+            addresses: NodeAddresses {
+                peer: name(),
+                client: name(),
+            },
+        });
+        let not_leader = Response::NotLeader {
+            request: 4,
+            leader: Some((1, name())),
+        };
+        for (answer, busy) in [
+            (scanned, Some(2)),
+            (part, Some(0)),
+            (tables, Some(3)),
+            (nodes, None),
+            (moved, None),
+            (not_leader, None),
+        ] {
+            let (registry, wakeups) = (ClientRegistry::new(1 << 20), Wakeups::default());
+            let (_, queue) = registry.register(1, 10_000).unwrap();
+            assert!(queue.bytes_free() > BYTES);
+            queue.push(rows(9000), &wakeups);
+            assert!(queue.bytes_free() < BYTES);
+            queue.push(answer.clone(), &wakeups);
+            let mut taken = VecDeque::new();
+            let is_taken = queue.take(&mut taken, usize::MAX).is_ok();
+            let expected = busy.map(|request| Response::Busy { request });
+            assert_eq!(taken.get(1), expected.as_ref(), "{answer:?}");
+            assert_eq!(is_taken, busy.is_some(), "{answer:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_free_is_what_is_queued() {
+        let (registry, wakeups) = (ClientRegistry::new(1 << 20), Wakeups::default());
+        let queues = [0; 2].map(|_| registry.register(2, 1 << 18).unwrap().1);
+        let mut taken = VecDeque::new();
+        loop {
+            let free = queues[0].bytes_free();
+            if free == 0 {
+                break;
+            }
+            let part = Response::BackupPart {
+                file_bytes: 1,
+                bytes: vec![0; free],
+            };
+            queues[0].push(part.clone(), &wakeups);
+            queues[0].take(&mut taken, usize::MAX).unwrap();
+            assert_eq!(taken.pop_back(), Some(part));
+        }
+        // A single answer may take half of everything, and others have a share of the rest.
+        assert!(queues[1].bytes_free() >= (1 << 18) - 200);
+        queues[0].written();
+        assert!(queues[0].bytes_free() > (1 << 18));
+        assert_eq!(queues[0].appended(), queues[0].all_written());
     }
 
     #[test]

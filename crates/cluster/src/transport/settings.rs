@@ -95,6 +95,8 @@ pub struct Timing {
     pub hello_timeout: Duration,
     /// Timeout of the rest of a client's message after its first byte. Default 20 s.
     pub message_timeout: Duration,
+    /// Timeout of everything that waits for a client at one time, until it is written. Default 60 s.
+    pub response_timeout: Duration,
     /// Interval of pings to a node. Default 500 ms.
     pub keepalive: Duration,
     /// Silence after which a node counts as dead, or a client that does not read counts as gone.
@@ -112,6 +114,7 @@ impl Default for Timing {
         Self {
             hello_timeout: ms(3000),
             message_timeout: ms(20_000),
+            response_timeout: ms(60_000),
             keepalive: ms(500),
             dead_after: ms(3000),
             reconnect_first: ms(20),

@@ -390,4 +390,8 @@ impl Network for Shared {
             client.push(response, &self.client_wakeups);
         }
     }
+
+    fn response_bytes_free(&self, to: ConnectionId) -> usize {
+        self.clients.find(to).map_or(0, |it| it.bytes_free())
+    }
 }

@@ -3,7 +3,7 @@
 //! Claims: the leader remains in its term, since no heartbeat waits for a client; commands of
 //! others are acknowledged; memory stays within the limits on requests.
 
-use std::io::{Read as _, Write as _};
+use std::io::{BufReader, Read, Write as _};
 use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -11,9 +11,10 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use namiki_client::protocol::{
-    Command, Freshness, Request, Response, Role, SessionId, SessionLimit, Write, decode, encoded,
+    Command, Freshness, Outcome, Request, Response, Role, ScanRange, SessionId, SessionLimit,
+    Write, decode, encoded,
 };
-use namiki_client::{ClientError, Security, status};
+use namiki_client::{BackupSource, ClientError, Security, status};
 
 use crate::cluster::{Cluster, NODES};
 use crate::links::dial;
@@ -50,7 +51,7 @@ fn assert_leads(cluster: &Cluster, leader: (u64, u64)) {
 }
 
 /// The next response on a raw connection; `None` at its end.
-pub(crate) fn response(link: &mut TcpStream) -> Option<Response> {
+pub(crate) fn response(link: &mut impl Read) -> Option<Response> {
     let mut length = [0; 4];
     link.read_exact(&mut length).ok()?;
     let mut message = vec![0; u32::from_le_bytes(length) as usize];
@@ -307,6 +308,151 @@ fn slow_readers_are_disconnected_and_memory_is_bounded() {
         let ends = slow.into_iter().map(|it| it.join().unwrap());
         eprintln!("the last one was disconnected after {:?}", ends.max());
         load.wait_for_more();
+        assert_leads(&cluster, (leader, term));
+    });
+}
+
+/// Clients that ask for long answers without end and read a little at a time.
+struct SlowReaders {
+    is_over: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<usize>>,
+}
+
+impl SlowReaders {
+    /// Each sends `request` many times; it reads slowly until the flood is over, then the rest.
+    fn begin(address: &str, request: &Request) -> Self {
+        const READERS: usize = 4;
+        const REQUESTS: usize = 40;
+        let is_over = Arc::new(AtomicBool::new(false));
+        let requests = encoded(request).unwrap().repeat(REQUESTS);
+        let read = |_| {
+            let mut link = welcome(address);
+            link.write_all(&requests).unwrap();
+            let is_over = Arc::clone(&is_over);
+            std::thread::spawn(move || {
+                let mut link = BufReader::new(DribblingReader { link, is_over });
+                let answers = (0..REQUESTS).map_while(|_| response(&mut link));
+                answers.filter(is_long).count()
+            })
+        };
+        let threads = (0..READERS).map(read).collect();
+        Self { is_over, threads }
+    }
+
+    /// They read everything now: some answers, and that the node is busy otherwise. On a machine that is slow they are
+    /// disconnected before, as they have not read what waited.
+    fn end(self) {
+        self.is_over.store(true, Ordering::Relaxed);
+        for thread in self.threads {
+            let long = thread.join().unwrap();
+            eprintln!("a slow reader has got {long} long answers");
+        }
+    }
+}
+
+fn is_long(answer: &Response) -> bool {
+    match answer {
+        Response::Scanned { .. } | Response::BackupPart { .. } => true,
+        Response::Busy { .. } | Response::Disconnected { .. } => false,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Reads a little at a time until the flood is over.
+struct DribblingReader {
+    link: TcpStream,
+    is_over: Arc<AtomicBool>,
+}
+
+impl Read for DribblingReader {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        if self.is_over.load(Ordering::Relaxed) {
+            return self.link.read(buffer);
+        }
+        // Less, and the system tells the node for seconds that there is no room: then it is disconnected.
+        std::thread::sleep(Duration::from_millis(50));
+        let bytes = buffer.len().min(32 << 10);
+        self.link.read(&mut buffer[..bytes])
+    }
+}
+
+/// Writes a table of twelve long rows.
+fn long_rows(cluster: &Cluster) -> u32 {
+    let mut client = cluster.client();
+    let table = client.create_table("long", false).unwrap();
+    let mut session = client.open_session().unwrap();
+    for key in 0..12 {
+        let write = Write {
+            conditions: Vec::new(),
+            rows: vec![(table, vec![key], Some(vec![key; 900 << 10]))],
+        };
+        let group = session.submit(vec![Command::Write(Box::new(write))]);
+        assert_eq!(session.wait(group.unwrap()).unwrap(), [Outcome::Done]);
+    }
+    table
+}
+
+#[test]
+fn scans_by_slow_readers_share_a_budget() {
+    let _alone = alone();
+    let cluster = Cluster::start_plain();
+    let table = long_rows(&cluster);
+    let range = ScanRange {
+        table,
+        rows_max: 100,
+        ..ScanRange::default()
+    };
+    // 16 MiB for each of four, and an answer once more while it is encoded and sent.
+    under_load(&cluster, 200 * MIB, |load| {
+        let (leader, term) = leader_of(&cluster);
+        let scan = Request::Scan {
+            request: 1,
+            freshness: Freshness::Leader,
+            range: range.clone(),
+        };
+        let slow = SlowReaders::begin(cluster.client_address(leader), &scan);
+        let mut client = cluster.client();
+        for _ in 0..5 {
+            let scanned = client.scan(range.clone()).unwrap();
+            assert!(scanned.rows.len() > 1, "{}", scanned.rows.len());
+            load.wait_for_more();
+        }
+        assert_leads(&cluster, (leader, term));
+        slow.end();
+        assert_leads(&cluster, (leader, term));
+    });
+}
+
+#[test]
+fn backups_by_slow_readers_share_a_budget() {
+    let _alone = alone();
+    let cluster = Cluster::start_plain();
+    long_rows(&cluster);
+    let (leader, term) = leader_of(&cluster);
+    let address = cluster.client_address(leader);
+    let mut source = BackupSource::begin(address, &cluster.options).unwrap();
+    let has_rows = |file: &u32| {
+        source
+            .read(*file, 0)
+            .is_ok_and(|(_, bytes)| bytes.len() == 1 << 20)
+    };
+    let file = (0..100).find(has_rows).expect("a file with the rows");
+    let image = source.image();
+    under_load(&cluster, 120 * MIB, |load| {
+        let offset = 0;
+        let part = Request::BackupFile {
+            image,
+            file,
+            offset,
+        };
+        let slow = SlowReaders::begin(address, &part);
+        for _ in 0..5 {
+            let (_, bytes) = source.read(file, 0).unwrap();
+            assert_eq!(bytes.len(), 1 << 20);
+            load.wait_for_more();
+        }
+        assert_leads(&cluster, (leader, term));
+        slow.end();
         assert_leads(&cluster, (leader, term));
     });
 }

@@ -2,6 +2,7 @@
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::TcpStream;
+use std::time::{Duration, Instant};
 
 use namiki_client::protocol::{
     Command, DisconnectReason, MAGIC, Outcome, PROTOCOL_VERSION, Request, Response, SessionId,
@@ -218,6 +219,34 @@ fn a_client_that_does_not_read_is_disconnected() {
     let reason = DisconnectReason::NotReading;
     assert_eq!(last, Some(Response::Disconnected { reason }));
     assert_eq!(node.next(), Event::Gone(from));
+}
+
+/// It takes a little again and again, and the rest keeps waiting.
+#[test]
+fn a_client_that_reads_too_slowly_is_disconnected() {
+    let node = node(|settings| settings.timing.response_timeout = Duration::from_millis(300));
+    let mut stream = connect(&node);
+    send(&mut stream, &Request::Status);
+    let (from, _) = request_of(&node);
+    // More than the system buffers, and less than the limit of a client.
+    for _ in 0..15 {
+        let part = Response::BackupPart {
+            file_bytes: 0,
+            bytes: vec![7; 1 << 20],
+        };
+        node.network.reply(from, part);
+    }
+    let begin = Instant::now();
+    let event = loop {
+        if let Ok(event) = node.events.try_recv() {
+            break event;
+        }
+        assert!(begin.elapsed() < WATCHDOG, "it stays connected");
+        // It may be closed already.
+        let _ = stream.read(&mut [0; 1024]);
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    assert_eq!(event, Event::Gone(from));
 }
 
 #[test]

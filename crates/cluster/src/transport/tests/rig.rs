@@ -102,6 +102,7 @@ pub(super) fn settings(node: u64, peers: Vec<PeerSettings>) -> TransportSettings
             dead_after: WATCHDOG,
             hello_timeout: WATCHDOG,
             message_timeout: WATCHDOG,
+            response_timeout: WATCHDOG,
             reconnect_first: ms(1),
             reconnect_longest: ms(20),
         },
