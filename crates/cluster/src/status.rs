@@ -46,6 +46,7 @@ pub(crate) fn status(shared: &Shared, office: &Office) -> NodeStatus {
         log_bytes_max: Some(shared.store.log_bytes_max()).filter(|it| *it != u64::MAX),
         missing_payloads: view.missing,
         waits_for_room: shared.rooms.is_full(),
+        tables_lost: shared.tables_lost,
         may_have_forgotten: view.start.may_have_forgotten,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         refused_messages: view.refused,

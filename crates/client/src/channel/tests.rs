@@ -263,6 +263,7 @@ fn a_slow_leader_that_is_alive_is_kept() {
             missing_payloads: 0,
             may_have_forgotten: false,
             waits_for_room: false,
+            tables_lost: false,
             version: String::new(),
             refused_messages: 0,
             matched: vec![],

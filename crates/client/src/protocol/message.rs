@@ -567,6 +567,8 @@ pub struct NodeStatus {
     pub may_have_forgotten: bool,
     /// Its log or its disk is full: writes wait, and it does not participate.
     pub waits_for_room: bool,
+    /// The tables of its directory could not be used: it applies and answers nothing until it has copied an image of another node.
+    pub tables_lost: bool,
     /// Version of its program.
     pub version: String,
     /// Invalid messages of other nodes that were dropped.

@@ -104,6 +104,12 @@ fn of_node(
             grouped(status.missing_payloads)
         ));
     }
+    if status.tables_lost {
+        problems.push(format!(
+            "node {number} has no tables: those of its directory could not be used, and it applies nothing until it has copied an image of \
+             another node"
+        ));
+    }
     if status.waits_for_room {
         problems.push(format!(
             "node {number} has no room: its log or its disk is full, and writes wait until there is some"
@@ -115,7 +121,7 @@ fn of_node(
              voters have answered, and it has what they have"
         ));
     }
-    if status.applied_lsn < committed {
+    if status.applied_lsn < committed && !status.tables_lost {
         problems.push(format!(
             "node {number} lags: it has applied {} of {} committed entries",
             grouped(status.applied_lsn),
@@ -163,6 +169,7 @@ pub(super) mod tests {
             missing_payloads: 0,
             may_have_forgotten: false,
             waits_for_room: false,
+            tables_lost: false,
             version: "0.1.0".to_owned(),
             refused_messages: 0,
             matched: Vec::new(),
@@ -220,6 +227,13 @@ pub(super) mod tests {
         );
         one(|it| of(&mut it[1]).missing_payloads = 4, "lacks 4 payloads");
         one(|it| of(&mut it[1]).waits_for_room = true, "has no room");
+        one(
+            |it| {
+                let status = of(&mut it[1]);
+                (status.tables_lost, status.applied_lsn) = (true, 0);
+            },
+            "node 2 has no tables",
+        );
         one(
             |it| of(&mut it[1]).may_have_forgotten = true,
             "may have forgotten",

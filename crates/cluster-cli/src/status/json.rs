@@ -46,6 +46,7 @@ struct State<'a> {
     missing_payloads: u64,
     may_have_forgotten: bool,
     waits_for_room: bool,
+    tables_lost: bool,
     refused_messages: u64,
 }
 
@@ -76,6 +77,7 @@ pub(super) fn text(before: &[Seen], now: &[Seen], problems: &[String]) -> String
             missing_payloads: status.missing_payloads,
             may_have_forgotten: status.may_have_forgotten,
             waits_for_room: status.waits_for_room,
+            tables_lost: status.tables_lost,
             refused_messages: status.refused_messages,
         }),
     });
@@ -104,6 +106,7 @@ mod tests {
         assert_eq!(json["leader"], 1);
         assert_eq!(json["nodes"][0]["role"], "leader");
         assert_eq!(json["nodes"][1]["applied_index"], 9);
+        assert_eq!(json["nodes"][1]["tables_lost"], false);
         assert_eq!(json["nodes"][2]["error"], "it does not run");
         assert_eq!(json["nodes"][2]["term"], serde_json::Value::Null);
     }

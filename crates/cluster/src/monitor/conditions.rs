@@ -36,6 +36,7 @@ pub(crate) enum Subject {
     Applying,
     Forgotten,
     MissingPayloads,
+    TablesLost,
     DamagedPayload,
     Disk,
     LogLimit,
@@ -94,6 +95,7 @@ impl Subject {
             Self::FollowerLag(_) => seconds(30),
             Self::Forgotten
             | Self::MissingPayloads
+            | Self::TablesLost
             | Self::DamagedPayload
             | Self::Disk
             | Self::LogLimit
@@ -115,7 +117,8 @@ impl Subject {
             | Self::NoRoom
             | Self::VotersRoom
             | Self::Forgotten
-            | Self::MissingPayloads => 600,
+            | Self::MissingPayloads
+            | Self::TablesLost => 600,
             // These last for days.
             Self::Disk | Self::LogLimit | Self::Certificate => 3600,
         })
@@ -142,6 +145,7 @@ impl Subject {
             Self::MissingPayloads => {
                 "the missing payloads were restored: the node participates again".to_owned()
             }
+            Self::TablesLost => "the node has tables again".to_owned(),
             Self::Disk => "the disk has room again".to_owned(),
             Self::LogLimit => "the log has room again".to_owned(),
             Self::NoRoom => "there is room again: what waited for it is on the disk".to_owned(),
@@ -170,7 +174,8 @@ pub(crate) fn conditions(
         reach(node, peer, &mut found);
         follower(node, peer, &mut found);
     }
-    if node.unapplied() > LAG_MAX {
+    // A node without tables applies nothing, and says so below.
+    if node.unapplied() > LAG_MAX && !node.tables_lost {
         found.warn(
             Subject::Applying,
             format!(
@@ -309,6 +314,14 @@ fn payloads(node: &Observation, happened: &Happened, found: &mut Found) {
                  and until then neither votes nor acknowledges; check the disk; if the number does not fall, start the nodes that are down",
                 node.missing_payloads
             ),
+        );
+    }
+    if node.tables_lost {
+        found.error(
+            Subject::TablesLost,
+            "the tables of the directory could not be used: the node copies an image of another node, and until then applies nothing, answers \
+             no reads and does not lead; check the disk; if this lasts, start the nodes that are down"
+                .to_owned(),
         );
     }
     if happened.damaged_payloads > 0 {
@@ -557,6 +570,15 @@ mod tests {
             Subject::MissingPayloads,
             Error,
             "start the nodes that are down",
+        );
+        only(
+            |node, _| {
+                (node.tables_lost, node.committed) = (true, node.applied + LAG_MAX + 1);
+                node.peers.iter_mut().for_each(|peer| peer.matched = None);
+            },
+            Subject::TablesLost,
+            Error,
+            "copies an image of another node",
         );
         only(
             |node, _| {

@@ -5,7 +5,7 @@ use crate::raft::LAG_MAX;
 use namiki_client::protocol::Role;
 
 /// The reason for which a node is not healthy. A healthy node runs, knows a leader, and applies
-/// what is committed.
+/// what is committed to its tables.
 pub(crate) fn why_unhealthy(node: &Observation) -> Option<String> {
     if let Some(failure) = &node.failure {
         return Some(format!("the node has stopped: {failure}"));
@@ -18,6 +18,12 @@ pub(crate) fn why_unhealthy(node: &Observation) -> Option<String> {
             "{} payloads of the log are damaged or missing here, and are being fetched",
             node.missing_payloads
         ));
+    }
+    if node.tables_lost {
+        return Some(
+            "the tables of the directory could not be used, and an image of another node is being copied"
+                .to_owned(),
+        );
     }
     if node.waits_for_room {
         return Some("the log or the disk is full here, and writes wait".to_owned());
@@ -56,10 +62,11 @@ mod tests {
     fn each_reason_is_told() {
         assert_eq!(why_unhealthy(&healthy()), None);
         type Change = fn(&mut Observation);
-        let cases: [(Change, &str); 9] = [
+        let cases: [(Change, &str); 10] = [
             (|it| it.failure = Some("disk".into()), "stopped: disk"),
             (|it| it.is_stopping = true, "the node stops"),
             (|it| it.missing_payloads = 2, "2 payloads"),
+            (|it| it.tables_lost = true, "the tables of the directory"),
             (|it| it.waits_for_room = true, "is full here"),
             (|it| it.start.is_silent = true, "have not answered yet"),
             (|it| it.leader = None, "no leader is known; 3 of 3"),

@@ -47,6 +47,8 @@ pub(crate) struct Observation {
     pub(crate) refused_messages: u64,
     /// Payloads that this node once had on its disk and lacks.
     pub(crate) missing_payloads: u64,
+    /// The tables of the directory could not be used, and an image of another node is not installed yet.
+    pub(crate) tables_lost: bool,
     /// The state of its start.
     pub(crate) start: StartView,
     /// Whether this node votes.
@@ -137,6 +139,7 @@ impl Observer {
             applied,
             refused_messages: view.refused,
             missing_payloads: view.missing,
+            tables_lost: shared.tables_lost,
             start: view.start,
             votes: membership.voters().any(|it| it == shared.node),
             peers: peers.collect(),
@@ -222,6 +225,7 @@ pub(super) mod tests {
             applied: 10,
             refused_messages: 0,
             missing_payloads: 0,
+            tables_lost: false,
             start: StartView::default(),
             votes: true,
             peers: vec![peer(2), peer(3)],

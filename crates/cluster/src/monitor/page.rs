@@ -92,6 +92,8 @@ fn raft(page: &mut Exposition, node: &Observation) {
     page.gauge("start_forgotten", help, may_have_forgotten);
     let help = "Payloads that are damaged or missing on this disk. Until they are restored, the node does not participate.";
     page.gauge("payloads_missing", help, node.missing_payloads);
+    let help = "Whether the tables of the directory could not be used: until an image of another node is installed, nothing is applied or read.";
+    page.gauge("without_tables", help, u8::from(node.tables_lost));
 }
 
 fn peers(page: &mut Exposition, node: &Observation) {
@@ -231,7 +233,7 @@ mod tests {
         metrics.add(Count::Reads, 3);
         let mut node = healthy();
         node.committed = 12;
-        node.start.may_have_forgotten = true;
+        (node.start.may_have_forgotten, node.tables_lost) = (true, true);
         (node.pace, node.waits_for_room) = (Pace::Refused, true);
         node.peers[0].room = Some(Room {
             bytes: 77,
@@ -248,6 +250,7 @@ mod tests {
             "namiki_cluster_reads_total 3",
             "namiki_cluster_healthy 0",
             "namiki_cluster_start_forgotten 1",
+            "namiki_cluster_without_tables 1",
             "namiki_cluster_commands_held_back 2",
             "namiki_cluster_log_waits_for_room 1",
             "namiki_cluster_peer_log_room_bytes{peer=\"2\"} 77",
