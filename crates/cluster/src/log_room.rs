@@ -1,5 +1,9 @@
 //! The room of a node's log, which it tells the leader (`room.rs`).
 
+/// What to do about a log that nears its limit.
+pub(crate) const LOG_REMEDY: &str = "images of the tables truncate the log: look for WARN \"cannot write an image\" and images_failed_total; \
+     without it, raise log_bytes_max on every node and restart them one by one";
+
 /// The room of a node's log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Room {

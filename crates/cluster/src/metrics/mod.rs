@@ -17,8 +17,8 @@ pub(crate) use histogram::{BOUNDS_NS, HistogramCounts};
 
 /// The reason that a leader without room tells its clients. By its text, the refusal is counted
 /// apart.
-pub(crate) const LOG_FULL: &str =
-    "the log of the leader has reached its limit: raise `log_bytes_max`, or free space on its disk";
+pub(crate) const LOG_FULL: &str = "the log of the leader has reached its limit, and its last image has made no room: look for WARN \
+     \"cannot write an image\" in its log; without it, raise `log_bytes_max`";
 
 /// A counter without labels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,6 +7,7 @@ use std::time::Duration;
 use namiki_client::protocol::Role;
 
 use super::observation::{Observation, ObservedPeer};
+use crate::log_room::LOG_REMEDY;
 use crate::raft::LAG_MAX;
 use crate::room::Pace;
 
@@ -374,16 +375,12 @@ fn room(node: &Observation, found: &mut Found) {
         };
         found.error(
             Subject::LogLimit,
-            format!(
-                "{lengths}, and {effect}: raise log_bytes_max on every node and restart them one by one"
-            ),
+            format!("{lengths}, and {effect}: {LOG_REMEDY}"),
         );
     } else if node.log_bytes / LOG_PERCENT > bytes_max / 100 {
         found.warn(
             Subject::LogLimit,
-            format!(
-                "{lengths}, at which a leader refuses commands: raise log_bytes_max on every node and restart them one by one"
-            ),
+            format!("{lengths}, at which a leader refuses commands: {LOG_REMEDY}"),
         );
     }
 }
@@ -687,7 +684,7 @@ mod tests {
             |node, _| node.log_bytes = 60 << 30,
             Subject::LogLimit,
             Warning,
-            "raise log_bytes_max",
+            "images of the tables truncate the log",
         );
         only(
             |node, _| node.log_has_room = false,

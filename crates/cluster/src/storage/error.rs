@@ -12,6 +12,7 @@ use super::log_budget::BudgetExhausted;
 use super::log_suffix::LogPosition;
 use super::node_identity::NodeIdentity;
 use crate::entry::{ENTRY_VERSION, PayloadName};
+use crate::log_room::LOG_REMEDY;
 use crate::network::NodeId;
 
 /// The reason for which a node's storage has refused a call.
@@ -180,8 +181,9 @@ pub enum StoreError {
     },
     /// The log has reached its limit. Nothing was appended.
     #[error(
-        "the log in {} has {bytes} bytes, and its limit is {bytes_max}: raise the limit, or replace the node",
-        dir.display()
+        "the log in {} has {bytes} bytes, and its limit is {bytes_max}: {}",
+        dir.display(),
+        LOG_REMEDY
     )]
     LogFull {
         /// The node's directory.
