@@ -41,6 +41,7 @@ mod payload_cache;
 mod pinned_images;
 mod raft;
 mod read_queue;
+mod refusal;
 mod restore;
 mod room;
 mod scan_slots;

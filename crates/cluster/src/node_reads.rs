@@ -24,11 +24,10 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use namiki_client::protocol::Response;
-
 use crate::network::ConnectionId;
 use crate::raft::ReadId;
 use crate::read_queue::{BATCH_KEYS, ReadQueue, ReadRequest, WaitingReads};
+use crate::refusal::Refusal;
 
 /// Ticks after which a confirmation is requested again.
 const RETRY_TICKS: u64 = 2;
@@ -56,8 +55,8 @@ pub(crate) struct NodeReads {
 /// The work after a tick.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct AfterTick {
-    /// Answers to reads that are given up.
-    pub(crate) answers: Vec<(ConnectionId, Response)>,
+    /// Reads that are given up.
+    pub(crate) refusals: Vec<(ConnectionId, Refusal)>,
     /// The confirmation to request, again or for the first time.
     pub(crate) confirm: Option<ReadId>,
     /// Whether the applier has reads to answer.
@@ -102,15 +101,15 @@ impl NodeReads {
     /// Adds a strong read. Returns the confirmation to request from Raft, if one is needed.
     ///
     /// # Errors
-    /// [`Response::Busy`].
+    /// [`Refusal::Busy`].
     pub(crate) fn strong(
         &mut self,
         mut request: ReadRequest,
         max: WaitingReads,
-    ) -> Result<Option<ReadId>, Response> {
+    ) -> Result<Option<ReadId>, Refusal> {
         if !self.admit(&mut request, max) {
             let request = request.request;
-            return Err(Response::Busy { request });
+            return Err(Refusal::Busy { request });
         }
         Ok(self.strong.add(request))
     }
@@ -119,17 +118,17 @@ impl NodeReads {
     /// applied the log through `applied`.
     ///
     /// # Errors
-    /// [`Response::Busy`].
+    /// [`Refusal::Busy`].
     pub(crate) fn at_least(
         &mut self,
         mut request: ReadRequest,
         lsn: u64,
         applied: u64,
         max: WaitingReads,
-    ) -> Result<bool, Response> {
+    ) -> Result<bool, Refusal> {
         if !self.admit(&mut request, max) {
             let request = request.request;
-            return Err(Response::Busy { request });
+            return Err(Refusal::Busy { request });
         }
         Ok(self.wait(request, lsn) <= applied)
     }
@@ -188,15 +187,15 @@ impl NodeReads {
             return AfterTick::default();
         }
         let now = self.now;
-        let mut answers = Vec::new();
+        let mut refusals = Vec::new();
         for read in self.strong.take_late(now) {
             self.leave(&read);
             // No leader has confirmed.
-            let answer = Response::NotLeader {
+            let refusal = Refusal::NotLeader {
                 request: read.request,
                 leader: None,
             };
-            answers.push((read.connection, answer));
+            refusals.push((read.connection, refusal));
         }
         // The others are about to be answered.
         let first = if self.is_loading { 0 } else { applied + 1 };
@@ -207,22 +206,22 @@ impl NodeReads {
             if let Some(read) = self.waiting.remove(&key) {
                 self.leave(&read);
                 let (request, wanted) = (read.request, key.0);
-                let answer = if wanted <= applied {
-                    Response::Busy { request }
+                let refusal = if wanted <= applied {
+                    Refusal::Busy { request }
                 } else {
-                    Response::Behind {
+                    Refusal::Behind {
                         request,
                         applied,
                         wanted,
                     }
                 };
-                answers.push((read.connection, answer));
+                refusals.push((read.connection, refusal));
             }
         }
         let confirming = self.strong.confirming();
         let first = self.waiting.first_key_value();
         AfterTick {
-            answers,
+            refusals,
             confirm: confirming.filter(|_| now.is_multiple_of(RETRY_TICKS)),
             is_ready: first.is_some_and(|((lsn, _), _)| *lsn <= applied),
         }
@@ -302,21 +301,21 @@ mod tests {
         let mut reads = NodeReads::new(3, 0);
         let confirm = reads.strong(read(1, 1), MAX).expect("there is room");
         assert_eq!(reads.at_least(read(2, 2), 9, 4, MAX), Ok(false));
-        let mut answers = Vec::new();
+        let mut refusals = Vec::new();
         for _ in 0..3 {
-            answers.extend(reads.tick(4).answers);
+            refusals.extend(reads.tick(4).refusals);
         }
-        let not_leader = Response::NotLeader {
+        let not_leader = Refusal::NotLeader {
             request: 1,
             leader: None,
         };
-        let behind = Response::Behind {
+        let behind = Refusal::Behind {
             request: 2,
             applied: 4,
             wanted: 9,
         };
         assert_eq!(
-            answers,
+            refusals,
             [(ConnectionId(1), not_leader), (ConnectionId(2), behind)]
         );
         assert_eq!(reads.total, WaitingReads::default());
@@ -329,24 +328,24 @@ mod tests {
     #[test]
     fn reads_are_given_up_while_tables_are_loaded() {
         let mut reads = NodeReads::new(3, 0);
-        let answers_of = |reads: &mut NodeReads| {
-            let answers = (0..3).flat_map(|_| reads.tick(4).answers);
-            let answers = answers.map(|(_, answer)| answer);
-            answers.collect::<Vec<_>>()
+        let refusals_of = |reads: &mut NodeReads| {
+            let refusals = (0..3).flat_map(|_| reads.tick(4).refusals);
+            let refusals = refusals.map(|(_, refusal)| refusal);
+            refusals.collect::<Vec<_>>()
         };
         // Without that, the applier is about to answer it.
         assert_eq!(reads.at_least(read(1, 1), 4, 4, MAX), Ok(true));
-        assert_eq!(answers_of(&mut reads), []);
+        assert_eq!(refusals_of(&mut reads), []);
         reads.set_loading(true);
         assert_eq!(reads.at_least(read(1, 2), 9, 4, MAX), Ok(false));
-        let behind = Response::Behind {
+        let behind = Refusal::Behind {
             request: 2,
             applied: 4,
             wanted: 9,
         };
         assert_eq!(
-            answers_of(&mut reads),
-            [Response::Busy { request: 1 }, behind]
+            refusals_of(&mut reads),
+            [Refusal::Busy { request: 1 }, behind]
         );
         assert_eq!(reads.total, WaitingReads::default());
     }

@@ -15,13 +15,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use namiki_client::protocol::{Command, MemberChange, Response, SessionId};
+use namiki_client::protocol::{Command, MemberChange, SessionId};
 
 use crate::control::Control;
 use crate::fair_share::is_share;
 use crate::group_in_flight::{GroupInFlight, WAITING_MAX};
 use crate::network::ConnectionId;
 use crate::read_queue::ReadQueue;
+use crate::refusal::Refusal;
 use crate::session::Resumed;
 
 /// The unanswered requests.
@@ -199,20 +200,20 @@ impl Office {
     }
 
     /// Ends the office. Returns the responses for the clients.
-    pub(crate) fn leave(&mut self) -> Vec<(ConnectionId, Response)> {
+    pub(crate) fn leave(&mut self) -> Vec<(ConnectionId, Refusal)> {
         self.term = None;
         self.in_flight = InFlight::default();
         self.by_connection.clear();
         self.control_waiting = 0;
-        let mut answers = Vec::new();
+        let mut refusals = Vec::new();
         for ((session, number), group) in std::mem::take(&mut self.groups) {
             for connection in group.take_connections() {
                 let group = number;
-                answers.push((connection, Response::OutcomeUnknown { session, group }));
+                refusals.push((connection, Refusal::OutcomeUnknown { session, group }));
             }
         }
         // These requests are idempotent.
-        let not_leader = |request| Response::NotLeader {
+        let not_leader = |request| Refusal::NotLeader {
             request,
             leader: None,
         };
@@ -222,10 +223,10 @@ impl Office {
         let resuming = std::mem::take(&mut self.resuming).into_values().flatten();
         let resuming = resuming.map(|(connection, _)| connection);
         let control = control.chain(member_changes.flatten()).chain(resuming);
-        answers.extend(control.map(|connection| (connection, not_leader(0))));
+        refusals.extend(control.map(|connection| (connection, not_leader(0))));
         let reads = self.reads.take_all().into_iter();
-        answers.extend(reads.map(|read| (read.connection, not_leader(read.request))));
-        answers
+        refusals.extend(reads.map(|read| (read.connection, not_leader(read.request))));
+        refusals
     }
 }
 

@@ -8,6 +8,9 @@
 //!   900 MiB │ 90 MiB, low │ none    accepts a part of the 90 MiB at each tick
 //!   900 MiB │ none │ none           answers Busy, until an image of the tables makes room
 //! ```
+//! If the leader's own log is full, and its last image has made no room, the answer is that the log is full: waiting does not help,
+//! unless the leader finds another node to hand over to.
+//!
 //! What is in flight then still has room: a log is without room when its next two files of each stream do not fit
 //! (`storage/log_budget.rs`). So entries go on to be committed and applied, and an image of them makes room.
 //!
@@ -40,6 +43,17 @@ pub(crate) enum Pace {
     Slowed,
     /// None: too few voters have room.
     Refused,
+}
+
+/// The answer of a leader to commands, by the room for the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Gate {
+    /// They are accepted.
+    Open,
+    /// Not now: the client sends them again.
+    Busy,
+    /// The leader's own log is full, and its last image has made no room: an operator has to help.
+    Full,
 }
 
 /// The room of the voters, and what follows from it for a leader.
@@ -170,8 +184,18 @@ impl Rooms {
         Some(to)
     }
 
-    /// Whether a leader accepts commands of this size now.
-    pub(crate) fn accept(&self, bytes: usize) -> bool {
+    /// Whether a leader accepts commands of this size now. `own`: as far as its own log says, which may have got full since the
+    /// last tick.
+    pub(crate) fn gate(&self, own: Gate, bytes: usize) -> Gate {
+        match own {
+            Gate::Open if self.accept(bytes) => Gate::Open,
+            Gate::Open | Gate::Busy => Gate::Busy,
+            Gate::Full => Gate::Full,
+        }
+    }
+
+    /// Whether the allowance has commands of this size, which are taken from it.
+    fn accept(&self, bytes: usize) -> bool {
         match self.allowance.load(Ordering::Relaxed) {
             UNLIMITED => true,
             allowance if allowance <= 0 => false,
@@ -316,6 +340,21 @@ mod tests {
         tick(0, true);
         it.tick();
         assert!(it.accept(1));
+    }
+
+    #[test]
+    fn a_full_log_is_told_from_one_that_gets_room() {
+        let it = Rooms::new(10);
+        let gates = |bytes, is_low| {
+            it.tick_leader((node(1), room(bytes, is_low)), &members(1), true);
+            [Gate::Open, Gate::Busy, Gate::Full].map(|own| it.gate(own, 1))
+        };
+        let all = [Gate::Open, Gate::Busy, Gate::Full];
+        assert_eq!(gates(1 << 30, false), all);
+        assert_eq!(gates(1 << 20, true), all);
+        assert_eq!(gates(0, true), [Gate::Busy, Gate::Busy, Gate::Full]);
+        // What is not accepted takes nothing from the allowance.
+        assert_eq!(gates(1 << 20, true), all);
     }
 
     #[test]

@@ -24,7 +24,8 @@ use crate::pacing::Pacing;
 use crate::payload_cache::PayloadCache;
 use crate::pinned_images::PinnedImages;
 use crate::raft::{ChangeRefusal, RaftEvent, RaftView};
-use crate::room::Rooms;
+use crate::refusal::Refusal;
+use crate::room::{Gate, Rooms};
 use crate::scan_slots::ScanSlots;
 use crate::session::{Resumed, SessionTable};
 use crate::storage::NodeStore;
@@ -270,6 +271,12 @@ impl Shared {
         self.network.reply(connection, answer);
     }
 
+    /// Tells a client that its request is not executed, and counts it.
+    pub(crate) fn refuse(&self, connection: ConnectionId, refusal: Refusal) {
+        self.metrics.note_refusal(refusal.reason());
+        self.network.reply(connection, refusal.into());
+    }
+
     /// Publishes Raft's changed state, and logs and counts changes of the role.
     pub(crate) fn show(&self, view: RaftView) {
         let before = std::mem::replace(&mut *self.view.lock(), view.clone());
@@ -310,10 +317,23 @@ impl Shared {
         self.payload_writers.iter().for_each(Mailbox::close);
     }
 
-    /// Whether a log without room will have some soon: the checkpointer is told that it lacks.
-    pub(crate) fn will_have_room(&self) -> bool {
-        self.ask_for_room();
-        self.makes_room()
+    /// Whether a leader accepts commands of this size now, by the room of all voters and of its own log. Without room in its
+    /// own, the checkpointer is told.
+    pub(crate) fn commands_gate(&self, bytes: usize) -> Gate {
+        let own = if self.store.has_room() {
+            Gate::Open
+        } else {
+            self.ask_for_room();
+            if self.makes_room() {
+                Gate::Busy
+            } else {
+                Gate::Full
+            }
+        };
+        if self.planted.has(Fault::AcceptWithoutRoom) {
+            return own;
+        }
+        self.rooms.gate(own, bytes)
     }
 
     /// Tells the checkpointer that the log has no room.

@@ -30,6 +30,7 @@ use crate::office::Office;
 use crate::payload::Payload;
 use crate::raft::RaftEvent;
 use crate::read_queue::{ReadRequest, Wanted};
+use crate::refusal::Refusal;
 use crate::scans::READ_BYTES_MAX;
 use crate::session::{KnownGroup, ResumeRefusal, Resumed, SessionTable};
 use crate::shared::Shared;
@@ -274,26 +275,18 @@ impl Applier {
     fn leave_office(&mut self) {
         self.elected = None;
         // First no more requests are accepted, then no more groups.
-        let mut answers = self.shared.office.lock().leave();
+        let mut refusals = self.shared.office.lock().leave();
         self.shared.task_stores.iter().for_each(|it| it.open(None));
         for worker in &self.shared.workers {
             worker.put(WorkerEvent::Office(None));
         }
-        for (_, requests) in self.reads.drain(..) {
-            answers.extend(requests.into_iter().map(|read| {
-                let request = read.request;
-                (
-                    read.connection,
-                    Response::NotLeader {
-                        request,
-                        leader: None,
-                    },
-                )
-            }));
-        }
-        for (connection, answer) in answers {
-            self.shared.metrics.note_answer(&answer);
-            self.shared.network.reply(connection, answer);
+        let reads = self.reads.drain(..).flat_map(|(_, requests)| requests);
+        refusals.extend(reads.map(|read| {
+            let (request, leader) = (read.request, None);
+            (read.connection, Refusal::NotLeader { request, leader })
+        }));
+        for (connection, refusal) in refusals {
+            self.shared.refuse(connection, refusal);
         }
     }
 
@@ -376,25 +369,20 @@ impl Applier {
     fn apply_control(&mut self, index: u64, bytes: &[u8]) -> Result<(), NodeFailure> {
         let control = Control::decode(bytes).ok_or_else(|| NodeFailure::unknown_entry(index))?;
         let answer = match &control {
-            Control::OpenSession { nonce } => Response::SessionOpened {
+            Control::OpenSession { nonce } => Ok(Response::SessionOpened {
                 nonce: *nonce,
                 session: self.shared.sessions.lock().open_evicting(index, *nonce),
-            },
+            }),
             Control::OpenClientSession {
                 nonce,
                 client,
                 limits,
             } => {
+                let nonce = *nonce;
                 let mut sessions = self.shared.sessions.lock();
-                match sessions.open(index, *nonce, client, *limits) {
-                    Ok(session) => Response::SessionOpened {
-                        nonce: *nonce,
-                        session,
-                    },
-                    Err(limit) => Response::SessionsFull {
-                        nonce: *nonce,
-                        limit,
-                    },
+                match sessions.open(index, nonce, client, *limits) {
+                    Ok(session) => Ok(Response::SessionOpened { nonce, session }),
+                    Err(limit) => Err(Refusal::SessionsFull { nonce, limit }),
                 }
             }
             Control::ResumeSession {
@@ -409,14 +397,14 @@ impl Applier {
             Control::CloseHeldSession { session, fence } => {
                 let session = *session;
                 if self.shared.sessions.lock().close_held(session, *fence) {
-                    Response::SessionClosed { session }
+                    Ok(Response::SessionClosed { session })
                 } else {
-                    Response::SessionTaken { session }
+                    Err(Refusal::SessionTaken { session })
                 }
             }
             Control::CloseSession { session } => {
                 self.shared.sessions.lock().close(*session);
-                Response::SessionClosed { session: *session }
+                Ok(Response::SessionClosed { session: *session })
             }
             Control::CreateTable {
                 name,
@@ -428,16 +416,15 @@ impl Applier {
                     None => replica.create_table(name, *eight_byte_keys),
                 };
                 match created {
-                    Ok(table) => Response::Table {
+                    Ok(table) => Ok(Response::Table {
                         name: name.clone(),
                         table: table.0,
                         lsn: index,
-                    },
+                    }),
                     // Every node refuses it.
-                    Err(error @ ReplicaError::TableName { .. }) => Response::Refused {
-                        request: 0,
-                        reason: error.to_string(),
-                    },
+                    Err(error @ ReplicaError::TableName { .. }) => {
+                        Err(Refusal::invalid(0, error.to_string()))
+                    }
                     Err(error) => return Err(NodeFailure::not_created(index, error)),
                 }
             }
@@ -447,16 +434,19 @@ impl Applier {
                 if let Some(dropped) = dropped {
                     self.shared.scans.put(Scan::Free(dropped));
                 }
-                Response::TableDropped {
+                Ok(Response::TableDropped {
                     table: *table,
                     existed,
                     lsn: index,
-                }
+                })
             }
         };
         let mut office = self.shared.office.lock();
         for connection in self.take_waiting(&mut office, &control) {
-            self.shared.network.reply(connection, answer.clone());
+            match answer.clone() {
+                Ok(answer) => self.shared.network.reply(connection, answer),
+                Err(refusal) => self.shared.refuse(connection, refusal),
+            }
         }
         Ok(())
     }
@@ -488,19 +478,18 @@ impl Applier {
         }
         drop(office);
         for connection in waiting {
-            let answer = match resumed {
+            let refusal = match resumed {
                 Ok(resumed) => {
                     self.shared.answer_resumed(connection, session, resumed);
                     continue;
                 }
-                Err(ResumeRefusal::NoSuchSession) => Response::NoSuchSession { session },
-                Err(ResumeRefusal::NumbersUsedUp) => Response::Refused {
-                    request: 0,
-                    reason: "the session has no numbers for more groups: open another one"
-                        .to_owned(),
-                },
+                Err(ResumeRefusal::NoSuchSession) => Refusal::NoSession { session },
+                Err(ResumeRefusal::NumbersUsedUp) => Refusal::invalid(
+                    0,
+                    "the session has no numbers for more groups: open another one",
+                ),
             };
-            self.shared.network.reply(connection, answer);
+            self.shared.refuse(connection, refusal);
         }
         Ok(())
     }

@@ -20,11 +20,13 @@ use crate::entry::EntryBody;
 use crate::events::{ApplierEvent, ImageEvent, Scan, WorkerEvent};
 use crate::fault_injection::Fault;
 use crate::group_in_flight::{Answer, GroupInFlight, WAITING_MAX};
-use crate::metrics::{Count, LOG_FULL};
+use crate::metrics::Count;
 use crate::network::{ClientName, ConnectionId};
 use crate::office::{InFlight, Office};
 use crate::raft::{RAFT_BYTES_MAX, RAFT_MESSAGE_BYTES, RaftEvent};
 use crate::read_queue::{ReadRequest, WaitingReads, Wanted};
+use crate::refusal::Refusal;
+use crate::room::Gate;
 use crate::session::{KnownGroup, SessionTable};
 use crate::shared::Shared;
 use crate::status::status;
@@ -92,11 +94,13 @@ struct GroupNumbers {
 /// Whether a client holds a session.
 enum Holds {
     Yes,
-    /// The answer.
-    No(Option<Response>),
+    No(Refusal),
     /// This leader does not know the session.
     Unknown,
 }
+
+/// The answer to a request, if it is answered now and not by the applier later.
+type Handled = Result<Option<Response>, Refusal>;
 
 /// Accepts requests.
 pub(crate) struct Producer {
@@ -174,24 +178,24 @@ impl Producer {
             }
             Request::ChangeMembers(change) => self.change_members(from, change),
             Request::CutLinks { .. } => refused(0, "links are cut by the transport"),
-            Request::Status => Some(Response::Status(Box::new(self.status()))),
+            Request::Status => Ok(Some(Response::Status(Box::new(self.status())))),
             // The answer could not be queued.
             Request::StateHash | Request::BeginBackup
                 if self.shared.network.response_bytes_free(from) == 0 =>
             {
-                Some(Response::Busy { request: 0 })
+                Err(Refusal::Busy { request: 0 })
             }
             // It reads every row while commits wait.
             Request::StateHash if self.shared.hashes.begin() => {
                 self.shared.applier.put(ApplierEvent::StateHash(from));
-                None
+                Ok(None)
             }
-            Request::StateHash => Some(Response::Busy { request: 0 }),
+            Request::StateHash => Err(Refusal::Busy { request: 0 }),
             Request::BeginBackup if self.shared.backups.begin() => {
                 self.shared.images.put(ImageEvent::Backup(from));
-                None
+                Ok(None)
             }
-            Request::BeginBackup => Some(Response::Busy { request: 0 }),
+            Request::BeginBackup => Err(Refusal::Busy { request: 0 }),
             Request::BackupFile {
                 image,
                 file,
@@ -203,22 +207,18 @@ impl Producer {
                     file,
                     offset,
                 });
-                None
+                Ok(None)
             }
-            Request::BackupFile { .. } => Some(Response::Busy { request: 0 }),
+            Request::BackupFile { .. } => Err(Refusal::Busy { request: 0 }),
         };
-        if let Some(answer) = answer {
-            self.shared.metrics.note_answer(&answer);
-            self.shared.network.reply(from, answer);
+        match answer {
+            Ok(None) => {}
+            Ok(Some(answer)) => self.shared.network.reply(from, answer),
+            Err(refusal) => self.shared.refuse(from, refusal),
         }
     }
 
-    fn submit(
-        &self,
-        from: ConnectionId,
-        numbers: GroupNumbers,
-        commands: Vec<Command>,
-    ) -> Option<Response> {
+    fn submit(&self, from: ConnectionId, numbers: GroupNumbers, commands: Vec<Command>) -> Handled {
         let GroupNumbers {
             session,
             fence,
@@ -228,7 +228,7 @@ impl Producer {
         // Everything that takes long for a long group is done without the lock.
         if let Some(reason) = self.why_not(number, acknowledged_through, &commands) {
             return match self.shared.office.lock().term {
-                None => self.not_leader(number),
+                None => Err(self.not_leader(number)),
                 Some(_) => refused(number, reason),
             };
         }
@@ -243,12 +243,12 @@ impl Producer {
         };
         let mut office = self.shared.office.lock();
         let Some(term) = office.term else {
-            return self.not_leader(number);
+            return Err(self.not_leader(number));
         };
         let sessions = self.shared.sessions.lock();
         match self.check_fence(&sessions, session, fence, number) {
             Holds::Yes => {}
-            Holds::No(answer) => return answer,
+            Holds::No(refusal) => return Err(refusal),
             Holds::Unknown => {
                 drop(sessions);
                 return self.confirm_unknown(office, from, session, number);
@@ -262,17 +262,18 @@ impl Producer {
                     "the group was sent before with another number of commands",
                 );
             }
-            return group.join(from).map(|(outcomes, lsn)| Response::Results {
+            let known = group.join(from);
+            return Ok(known.map(|(outcomes, lsn)| Response::Results {
                 session,
                 group: number,
                 outcomes,
                 lsn,
-            });
+            }));
         }
         // The applier records outcomes before it removes a group from those in flight, so none is
         // missed here.
         let known = match sessions.group(session, number) {
-            None => return Some(Response::NoSuchSession { session }),
+            None => return Err(Refusal::NoSession { session }),
             Some(KnownGroup::Forgotten) => {
                 return refused(
                     number,
@@ -286,7 +287,7 @@ impl Producer {
         };
         // Another node may have applied the entry of the drop already, and shown it to a reader that sends this.
         if office.is_dropping(&commands) {
-            return Some(Response::Busy { request: number });
+            return Err(Refusal::Busy { request: number });
         }
         // A group that was sent before has its place.
         if known.is_empty()
@@ -308,18 +309,15 @@ impl Producer {
             );
         }
         if !office.has_room(from, size, max) {
-            return Some(Response::Busy { request: number });
+            return Err(Refusal::Busy { request: number });
         }
-        if !self.shared.store.has_room() {
-            if self.shared.will_have_room() {
-                return Some(Response::Busy { request: number });
+        match self.shared.commands_gate(size.bytes) {
+            Gate::Open => {}
+            Gate::Busy => {
+                self.shared.metrics.increment(Count::GroupsWithoutRoom);
+                return Err(Refusal::Busy { request: number });
             }
-            return refused(number, LOG_FULL);
-        }
-        let is_ignored = self.shared.planted.has(Fault::AcceptWithoutRoom);
-        if !is_ignored && !self.shared.rooms.accept(size.bytes) {
-            self.shared.metrics.increment(Count::GroupsWithoutRoom);
-            return Some(Response::Busy { request: number });
+            Gate::Full => return Err(Refusal::LogFull { request: number }),
         }
         let group = GroupInFlight::new(
             session,
@@ -334,19 +332,19 @@ impl Producer {
         );
         let missing = group.missing();
         if missing.is_empty() {
-            let Answer { outcomes, lsn, .. } = group.complete(&[], known_lsn)?;
-            return Some(Response::Results {
+            let known = group.complete(&[], known_lsn);
+            return Ok(known.map(|Answer { outcomes, lsn, .. }| Response::Results {
                 session,
                 group: number,
                 outcomes,
                 lsn,
-            });
+            }));
         }
         let group = Arc::new(group);
         office.begin(&group);
         drop(office);
         self.spread(&group, missing);
-        None
+        Ok(None)
     }
 
     /// Hands each command to its worker.
@@ -404,11 +402,11 @@ impl Producer {
     ) -> Holds {
         match sessions.fence(session) {
             None if self.may_be_opened(session) => Holds::Unknown,
-            None => Holds::No(Some(Response::NoSuchSession { session })),
+            None => Holds::No(Refusal::NoSession { session }),
             // It was resumed by an entry that this leader does not have: it was deposed.
             Some(current) if current < fence => Holds::No(self.not_leader(request)),
             Some(current) if current > fence && !self.shared.planted.has(Fault::IgnoreFences) => {
-                Holds::No(Some(Response::SessionTaken { session }))
+                Holds::No(Refusal::SessionTaken { session })
             }
             Some(_) => Holds::Yes,
         }
@@ -428,7 +426,7 @@ impl Producer {
         connection: ConnectionId,
         session: SessionId,
         request: u64,
-    ) -> Option<Response> {
+    ) -> Handled {
         let read = ReadRequest {
             connection,
             request,
@@ -445,7 +443,7 @@ impl Producer {
         request: u64,
         freshness: Freshness,
         wanted: Wanted,
-    ) -> Option<Response> {
+    ) -> Handled {
         let bytes = match &wanted {
             Wanted::Keys(keys) => memory_of_keys(keys),
             Wanted::Scan(range) => range.from.len() + range.until.as_ref().map_or(0, Vec::len),
@@ -460,7 +458,7 @@ impl Producer {
         };
         let office = self.shared.office.lock();
         match freshness {
-            Freshness::Leader if office.term.is_none() => self.not_leader(request),
+            Freshness::Leader if office.term.is_none() => Err(self.not_leader(request)),
             _ if read.wanted.keys() > self.limits.read_keys => {
                 let reason = "the request reads too many keys: send several";
                 refused(request, reason)
@@ -488,45 +486,32 @@ impl Producer {
     }
 
     /// A strong read on a node that does not lead: the leader is asked for its commit index.
-    fn read_strongly(&self, read: ReadRequest) -> Option<Response> {
+    fn read_strongly(&self, read: ReadRequest) -> Handled {
         if self.shared.planted.has(Fault::FollowerReadsWithoutIndex) {
             return self.read_at_least(read, 0);
         }
         let confirm = (self.shared.node_reads.lock()).strong(read, self.read_limits());
         self.shared.metrics.increment(Count::Reads);
-        match confirm {
-            Ok(Some(id)) => {
-                self.shared.raft.put(RaftEvent::ReadIndex(id));
-                None
-            }
-            Ok(None) => None,
-            Err(busy) => Some(busy),
+        if let Some(id) = confirm? {
+            self.shared.raft.put(RaftEvent::ReadIndex(id));
         }
+        Ok(None)
     }
 
     /// A read of the state after this entry, or a later one.
-    fn read_at_least(&self, read: ReadRequest, lsn: u64) -> Option<Response> {
+    fn read_at_least(&self, read: ReadRequest, lsn: u64) -> Handled {
         let (applied, limits) = (self.shared.applied(), self.read_limits());
-        let is_ready = (self.shared.node_reads.lock()).at_least(read, lsn, applied, limits);
-        match is_ready {
-            Ok(is_ready) => {
-                self.shared.metrics.increment(Count::Reads);
-                if is_ready {
-                    self.shared.applier.put(ApplierEvent::NodeReads);
-                }
-                None
-            }
-            Err(busy) => Some(busy),
+        let is_ready = (self.shared.node_reads.lock()).at_least(read, lsn, applied, limits)?;
+        self.shared.metrics.increment(Count::Reads);
+        if is_ready {
+            self.shared.applier.put(ApplierEvent::NodeReads);
         }
+        Ok(None)
     }
 
-    fn read_as_leader(
-        &self,
-        mut office: MutexGuard<'_, Office>,
-        request: ReadRequest,
-    ) -> Option<Response> {
+    fn read_as_leader(&self, mut office: MutexGuard<'_, Office>, request: ReadRequest) -> Handled {
         if !office.reads.has_room(&request, self.read_limits()) {
-            return Some(Response::Busy {
+            return Err(Refusal::Busy {
                 request: request.request,
             });
         }
@@ -534,24 +519,19 @@ impl Producer {
         if let Some(id) = office.reads.add(request) {
             if self.shared.planted.has(Fault::ReadWithoutConfirmation) {
                 self.shared.applier.put(ApplierEvent::ReadReady(id, 0));
-                return None;
+                return Ok(None);
             }
             self.shared.raft.put(RaftEvent::ReadIndex(id));
         }
-        None
+        Ok(None)
     }
 
     /// The applier decides whether there is room, in the order of the log. If the table is full now,
     /// the request is refused without an entry, so refused ones do not fill the log.
-    fn open_session(
-        &self,
-        from: ConnectionId,
-        client: &ClientName,
-        nonce: u128,
-    ) -> Option<Response> {
+    fn open_session(&self, from: ConnectionId, client: &ClientName, nonce: u128) -> Handled {
         let limits = self.limits.sessions;
         if self.shared.office.lock().term.is_none() {
-            return self.not_leader(0);
+            return Err(self.not_leader(0));
         }
         let full = {
             let sessions = self.shared.sessions.lock();
@@ -560,7 +540,7 @@ impl Producer {
             checked.err().filter(|_| is_new)
         };
         if let Some(limit) = full {
-            return Some(Response::SessionsFull { nonce, limit });
+            return Err(Refusal::SessionsFull { nonce, limit });
         }
         let control = Control::OpenClientSession {
             nonce,
@@ -570,24 +550,17 @@ impl Producer {
         self.control(from, control)
     }
 
-    fn close_session(
-        &self,
-        from: ConnectionId,
-        session: SessionId,
-        fence: u64,
-    ) -> Option<Response> {
+    fn close_session(&self, from: ConnectionId, session: SessionId, fence: u64) -> Handled {
         let office = self.shared.office.lock();
         if office.term.is_none() {
-            return self.not_leader(0);
+            return Err(self.not_leader(0));
         }
         let holds = self.check_fence(&self.shared.sessions.lock(), session, fence, 0);
         match holds {
             Holds::Unknown => self.confirm_unknown(office, from, session, 0),
             // Numbers are never used again: a session that does not exist needs no entry.
-            Holds::No(Some(Response::NoSuchSession { .. })) => {
-                Some(Response::SessionClosed { session })
-            }
-            Holds::No(answer) => answer,
+            Holds::No(Refusal::NoSession { .. }) => Ok(Some(Response::SessionClosed { session })),
+            Holds::No(refusal) => Err(refusal),
             Holds::Yes => {
                 drop(office);
                 self.control(from, Control::CloseHeldSession { session, fence })
@@ -601,17 +574,17 @@ impl Producer {
         session: SessionId,
         nonce: u128,
         attempt: u128,
-    ) -> Option<Response> {
+    ) -> Handled {
         let office = self.shared.office.lock();
         if office.term.is_none() {
-            return self.not_leader(0);
+            return Err(self.not_leader(0));
         }
         // Without an entry, so that requests for sessions that do not exist do not fill the log.
         if !self.shared.sessions.lock().is_opened_by(session, nonce) {
             if self.may_be_opened(session) {
                 return self.confirm_unknown(office, from, session, 0);
             }
-            return Some(Response::NoSuchSession { session });
+            return Err(Refusal::NoSession { session });
         }
         drop(office);
         let control = Control::ResumeSession {
@@ -622,10 +595,10 @@ impl Producer {
         self.control(from, control)
     }
 
-    fn control(&self, from: ConnectionId, control: Control) -> Option<Response> {
+    fn control(&self, from: ConnectionId, control: Control) -> Handled {
         let mut office = self.shared.office.lock();
         if office.term.is_none() {
-            return self.not_leader(0);
+            return Err(self.not_leader(0));
         }
         if let Control::CreateTable { name, .. } = &control
             && let Err(error) = check_table_name(name)
@@ -636,27 +609,27 @@ impl Producer {
         let closes = matches!(control, Control::CloseHeldSession { .. });
         let has_room = closes || !self.shared.rooms.refuses();
         if office.control_waiting >= self.limits.control || !has_room {
-            return Some(Response::Busy { request: 0 });
+            return Err(Refusal::Busy { request: 0 });
         }
         let body = EntryBody::Control(control.encode());
         if office.wait_for(control, from) {
             self.shared.raft.put(RaftEvent::Propose(body));
         }
-        None
+        Ok(None)
     }
 
-    fn change_members(&self, from: ConnectionId, change: MemberChange) -> Option<Response> {
+    fn change_members(&self, from: ConnectionId, change: MemberChange) -> Handled {
         let mut office = self.shared.office.lock();
         if office.term.is_none() {
-            return self.not_leader(0);
+            return Err(self.not_leader(0));
         }
         if office.member_changes.len() >= MEMBER_CHANGES_MAX {
-            return Some(Response::Busy { request: 0 });
+            return Err(Refusal::Busy { request: 0 });
         }
         // Requests without end are bounded as messages of nodes are.
         let event = RaftEvent::ChangeMembers(change.clone());
         if !(self.shared.raft).put_within(event, RAFT_MESSAGE_BYTES, RAFT_BYTES_MAX) {
-            return Some(Response::Busy { request: 0 });
+            return Err(Refusal::Busy { request: 0 });
         }
         let waiting = office.member_changes.entry(change).or_default();
         if !waiting.contains(&from) {
@@ -665,15 +638,15 @@ impl Producer {
             }
             waiting.push(from);
         }
-        None
+        Ok(None)
     }
 
-    fn not_leader(&self, request: u64) -> Option<Response> {
+    fn not_leader(&self, request: u64) -> Refusal {
         let view = self.shared.view.lock();
         // The transport adds its address.
         let leader = view.leader.filter(|it| *it != self.shared.node);
         let leader = leader.map(|it| (it.number(), String::new()));
-        Some(Response::NotLeader { request, leader })
+        Refusal::NotLeader { request, leader }
     }
 
     /// A client is gone: nothing more is sent to it, and its reads are not executed. Its commands
@@ -688,9 +661,6 @@ impl Producer {
     }
 }
 
-fn refused(request: u64, reason: &str) -> Option<Response> {
-    Some(Response::Refused {
-        request,
-        reason: reason.to_owned(),
-    })
+fn refused(request: u64, reason: &str) -> Handled {
+    Err(Refusal::invalid(request, reason))
 }

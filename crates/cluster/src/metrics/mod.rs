@@ -8,17 +8,14 @@ mod histogram;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use namiki_client::protocol::{Outcome, Response};
+use namiki_client::protocol::Outcome;
 use namiki_platform::clock::now_ns;
+
+use crate::refusal::RefusalReason;
 
 pub(crate) use histogram::Histogram;
 #[cfg(feature = "metrics")]
 pub(crate) use histogram::{BOUNDS_NS, HistogramCounts};
-
-/// The reason that a leader without room tells its clients. By its text, the refusal is counted
-/// apart.
-pub(crate) const LOG_FULL: &str = "the log of the leader has reached its limit, and its last image has made no room: look for WARN \
-     \"cannot write an image\" in its log; without it, raise `log_bytes_max`";
 
 /// A counter without labels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -180,47 +177,18 @@ pub(crate) const COUNTS: [(Count, &str, &str); 22] = [
     ),
 ];
 
-/// The reason for which a client's request was not executed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RefusalReason {
-    NotLeader,
-    Busy,
-    NoSession,
-    SessionTaken,
-    Behind,
-    LogFull,
-    Invalid,
-    OutcomeUnknown,
-}
-
 /// Values of the label `reason`, in the order of [`RefusalReason`].
-pub(crate) const REFUSALS: [(RefusalReason, &str); 8] = [
+pub(crate) const REFUSALS: [(RefusalReason, &str); 9] = [
     (RefusalReason::NotLeader, "not_leader"),
     (RefusalReason::Busy, "busy"),
     (RefusalReason::NoSession, "no_session"),
     (RefusalReason::SessionTaken, "session_taken"),
     (RefusalReason::Behind, "behind"),
     (RefusalReason::LogFull, "log_full"),
+    (RefusalReason::SessionsFull, "sessions_full"),
     (RefusalReason::Invalid, "invalid"),
     (RefusalReason::OutcomeUnknown, "outcome_unknown"),
 ];
-
-impl RefusalReason {
-    /// The reason of an answer, if it is a refusal.
-    fn of(answer: &Response) -> Option<Self> {
-        Some(match answer {
-            Response::NotLeader { .. } => Self::NotLeader,
-            Response::Busy { .. } => Self::Busy,
-            Response::NoSuchSession { .. } => Self::NoSession,
-            Response::SessionTaken { .. } => Self::SessionTaken,
-            Response::Behind { .. } => Self::Behind,
-            Response::Refused { reason, .. } if reason == LOG_FULL => Self::LogFull,
-            Response::Refused { .. } => Self::Invalid,
-            Response::OutcomeUnknown { .. } => Self::OutcomeUnknown,
-            _ => return None,
-        })
-    }
-}
 
 /// Values of the label `outcome`, in the order of [`Outcome`].
 pub(crate) const OUTCOMES: [&str; 7] = [
@@ -305,11 +273,14 @@ impl Metrics {
         self.counts[count as usize].load(Ordering::Relaxed)
     }
 
-    /// Counts an answer to a client, if it is a refusal.
-    pub(crate) fn note_answer(&self, answer: &Response) {
-        if let Some(reason) = RefusalReason::of(answer) {
-            self.refusals[reason as usize].fetch_add(1, Ordering::Relaxed);
-        }
+    /// Counts a refused request of a client.
+    pub(crate) fn note_refusal(&self, reason: RefusalReason) {
+        self.refusals[reason as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Requests that were refused for this reason.
+    pub(crate) fn refused(&self, reason: RefusalReason) -> u64 {
+        self.refusals[reason as usize].load(Ordering::Relaxed)
     }
 
     /// Counts the outcomes of committed commands.
@@ -374,15 +345,23 @@ mod tests {
     }
 
     #[test]
-    fn a_full_log_is_told_from_other_refusals() {
+    fn refusals_are_counted_by_their_kind() {
+        use namiki_client::protocol::SessionLimit;
+
+        use crate::refusal::Refusal;
+
         let metrics = Metrics::new(1);
-        for reason in [LOG_FULL, "the group has no commands"] {
-            let reason = reason.to_owned();
-            metrics.note_answer(&Response::Refused { request: 1, reason });
+        let limit = SessionLimit::Client(7);
+        for refusal in [
+            Refusal::LogFull { request: 1 },
+            Refusal::invalid(1, "the group has no commands"),
+            Refusal::SessionsFull { nonce: 1, limit },
+        ] {
+            metrics.note_refusal(refusal.reason());
         }
-        for reason in [RefusalReason::LogFull, RefusalReason::Invalid] {
-            let count = metrics.refusals[reason as usize].load(Ordering::Relaxed);
-            assert_eq!(count, 1, "{reason:?}");
+        for (reason, label) in REFUSALS {
+            let is_counted = ["log_full", "invalid", "sessions_full"].contains(&label);
+            assert_eq!(metrics.refused(reason), u64::from(is_counted), "{label}");
         }
     }
 

@@ -48,6 +48,7 @@ pub(crate) enum Subject {
     Flush,
     Pause,
     Clock,
+    SessionsRefused,
     Certificate,
 }
 
@@ -74,6 +75,8 @@ pub(crate) struct Happened {
     pub(crate) longest_flush: (Duration, usize),
     /// Payloads on this disk that were found damaged.
     pub(crate) damaged_payloads: u64,
+    /// Requests for sessions that were refused because of a limit on them.
+    pub(crate) sessions_refused: u64,
     /// The delay of the observer's thread.
     pub(crate) pause: Duration,
     /// By how much the system's clock was set, in either direction.
@@ -103,6 +106,7 @@ impl Subject {
             | Self::Flush
             | Self::Pause
             | Self::Clock
+            | Self::SessionsRefused
             | Self::Certificate => Duration::ZERO,
         }
     }
@@ -110,7 +114,11 @@ impl Subject {
     /// Shortest time between two lines about it.
     pub(crate) fn lines_apart(self) -> Duration {
         Duration::from_secs(match self {
-            Self::DamagedPayload | Self::Flush | Self::Pause | Self::Clock => 60,
+            Self::DamagedPayload
+            | Self::Flush
+            | Self::Pause
+            | Self::Clock
+            | Self::SessionsRefused => 60,
             Self::Leader
             | Self::Peer(_)
             | Self::FollowerLag(_)
@@ -129,7 +137,7 @@ impl Subject {
     pub(crate) fn is_event(self) -> bool {
         matches!(
             self,
-            Self::DamagedPayload | Self::Flush | Self::Pause | Self::Clock
+            Self::DamagedPayload | Self::Flush | Self::Pause | Self::Clock | Self::SessionsRefused
         )
     }
 
@@ -155,7 +163,11 @@ impl Subject {
                     .to_owned()
             }
             Self::Certificate => "the certificate was replaced".to_owned(),
-            Self::DamagedPayload | Self::Flush | Self::Pause | Self::Clock => String::new(),
+            Self::DamagedPayload
+            | Self::Flush
+            | Self::Pause
+            | Self::Clock
+            | Self::SessionsRefused => String::new(),
         }
     }
 }
@@ -190,6 +202,7 @@ pub(crate) fn conditions(
     payloads(node, happened, &mut found);
     room(node, &mut found);
     timing(happened, election_timeout, &mut found);
+    sessions(node, happened, &mut found);
     certificate(node, happened, &mut found);
     found.0
 }
@@ -448,6 +461,19 @@ fn timing(happened: &Happened, election_timeout: Duration, found: &mut Found) {
     }
 }
 
+fn sessions(node: &Observation, happened: &Happened, found: &mut Found) {
+    if happened.sessions_refused > 0 {
+        found.warn(
+            Subject::SessionsRefused,
+            format!(
+                "{} requests for sessions were refused because of a limit (open sessions: {}): close those that are not used (a client that ends without \
+                 closing its session leaves it open), or raise client_sessions_max or sessions_max on every node",
+                happened.sessions_refused, node.sessions
+            ),
+        );
+    }
+}
+
 fn certificate(node: &Observation, happened: &Happened, found: &mut Found) {
     let Some(expires_s) = node.certificate_expires_s else {
         return;
@@ -622,6 +648,12 @@ mod tests {
                 says,
             );
         }
+        only(
+            |_, happened| happened.sessions_refused = 3,
+            Subject::SessionsRefused,
+            Warning,
+            "3 requests for sessions were refused because of a limit (open sessions: 1)",
+        );
         only(
             |_, happened| happened.clock_step = Duration::from_secs(60),
             Subject::Clock,

@@ -42,6 +42,7 @@ pub(crate) use self::observation::Observer;
 use self::warnings::{Warnings, log};
 use crate::config::NodeConfig;
 use crate::metrics::{Count, Metrics};
+use crate::refusal::RefusalReason;
 use crate::transport::TransportError;
 #[cfg(feature = "metrics")]
 use crate::transport::listen;
@@ -156,7 +157,8 @@ impl Drop for Monitor {
 async fn warn(observer: &Observer) {
     let metrics = &observer.shared.metrics;
     let mut warnings = Warnings::new(observer.election_timeout);
-    let mut damaged = 0;
+    let sessions_refused = || metrics.refused(RefusalReason::SessionsFull);
+    let (mut damaged, mut refused) = (0, sessions_refused());
     let mut clocks = Clocks::now();
     let mut ticks = interval(INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -166,10 +168,12 @@ async fn warn(observer: &Observer) {
         ticks.tick().await;
         let now = Clocks::now();
         let damaged_before = std::mem::replace(&mut damaged, metrics.count(Count::PayloadsDamaged));
+        let refused_before = std::mem::replace(&mut refused, sessions_refused());
         let (pause, clock_step) = now.since(&clocks);
         let happened = Happened {
             longest_flush: longest_flush(metrics),
             damaged_payloads: damaged - damaged_before,
+            sessions_refused: refused - refused_before,
             pause,
             clock_step,
             unix_s: unix_s(),

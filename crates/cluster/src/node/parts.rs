@@ -315,9 +315,8 @@ fn wait_ticks(options: &NodeOptions) -> u64 {
 /// Time passes for the reads that this node answers in any role.
 fn tick_reads(shared: &Shared) {
     let after = shared.node_reads.lock().tick(shared.applied());
-    for (connection, answer) in after.answers {
-        shared.metrics.note_answer(&answer);
-        shared.network.reply(connection, answer);
+    for (connection, refusal) in after.refusals {
+        shared.refuse(connection, refusal);
     }
     if let Some(id) = after.confirm {
         shared.raft.put(RaftEvent::ReadIndex(id));
