@@ -13,6 +13,7 @@ use crate::control::SessionLimits;
 use crate::failure::NodeFailure;
 use crate::groups::producer::RequestLimits;
 use crate::groups::worker::GroupOptions;
+use crate::metrics::Metrics;
 use crate::monitor::{self, Monitor, MonitorError};
 use crate::network::NodeId;
 use crate::node::{Node, NodeOptions, OpenError, OpenedNode};
@@ -73,6 +74,14 @@ pub struct Server {
     security: NodeSecurity,
 }
 
+/// What a node keeps over a restart within its process.
+#[derive(Clone, Default)]
+struct Kept {
+    /// The tables are to be read before it starts.
+    waits_for_tables: bool,
+    metrics: Option<Arc<Metrics>>,
+}
+
 /// Creates a new node's directory: its first one, or the replacement of a lost one with the next
 /// incarnation. `founders`: the numbers of the members with which the cluster began.
 ///
@@ -115,14 +124,14 @@ impl Server {
         disk: Arc<dyn Disk>,
         logger: slog::Logger,
     ) -> Result<Self, ServerError> {
-        Self::start_with(config, disk, logger, false)
+        Self::start_with(config, disk, logger, Kept::default())
     }
 
     fn start_with(
         config: &NodeConfig,
         disk: Arc<dyn Disk>,
         logger: slog::Logger,
-        waits_for_tables: bool,
+        kept: Kept,
     ) -> Result<Self, ServerError> {
         let security = security_of(config, &logger)?;
         // First, so that a wrong address is reported at once.
@@ -141,7 +150,7 @@ impl Server {
             buffer_bytes: groups.payload_bytes + BUFFER_SLACK_BYTES,
             prepare: Prepare::Background,
             max_log_bytes: Some(config.log_bytes_max),
-            loads_tables: waits_for_tables,
+            loads_tables: kept.waits_for_tables,
             ..StoreOptions::default()
         };
         let opened = OpenedNode::open(disk, &config.directory, options)?;
@@ -167,7 +176,7 @@ impl Server {
             logger,
             ..NodeOptions::default()
         };
-        let node = Node::start(&options, opened, transport.network())?;
+        let node = Node::start_counting(&options, opened, transport.network(), kept.metrics)?;
         let transport = transport.start(node.inbox())?;
         let observer = node.observer(
             transport.connections(),
@@ -210,7 +219,7 @@ impl Server {
         failure.is_some_and(|it| matches!(*it, NodeFailure::Gone { .. }))
     }
 
-    /// Starts the node again, with the same configuration.
+    /// Starts the node again, with the same configuration. Its counters go on.
     ///
     /// # Errors
     /// [`ServerError`].
@@ -222,12 +231,15 @@ impl Server {
     ) -> Result<Self, ServerError> {
         let failure = self.node.as_ref().and_then(Node::failure);
         // It sees that they cannot be read, and goes on without.
-        let waits_for_tables =
-            failure.is_some_and(|it| matches!(*it, NodeFailure::TablesDamaged { .. }));
+        let kept = Kept {
+            waits_for_tables: failure
+                .is_some_and(|it| matches!(*it, NodeFailure::TablesDamaged { .. })),
+            metrics: self.node.as_ref().map(Node::metrics),
+        };
         self.stop();
         let begin = Instant::now();
         loop {
-            match Self::start_with(config, Arc::clone(&disk), logger.clone(), waits_for_tables) {
+            match Self::start_with(config, Arc::clone(&disk), logger.clone(), kept.clone()) {
                 // A port may still be taken, or a certificate be in the middle of its replacement.
                 Err(
                     ServerError::Security(_) | ServerError::Transport(_) | ServerError::Monitor(_),

@@ -122,7 +122,7 @@ pub(crate) struct Shared {
     /// Memory of payloads that wait to be written.
     pub(crate) unwritten_bytes: AtomicU64,
     pub(crate) commands_applied: AtomicU64,
-    pub(crate) metrics: Metrics,
+    pub(crate) metrics: Arc<Metrics>,
     pub(crate) hashes: Pacing,
     /// Images for clients.
     pub(crate) backups: Pacing,

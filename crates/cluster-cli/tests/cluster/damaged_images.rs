@@ -74,6 +74,11 @@ fn a_damaged_image_heals_while_the_cluster_serves() {
     cluster.works(&["restart", &third.to_string()]);
     rows.write(1);
     wait_for_equal_states(&cluster);
+    // It has started again with the image, and goes on counting.
+    let page = cluster.page(down);
+    assert!(page.get("tables_lost_total") >= 1.0);
+    assert!(page.get("image_bytes_copied_total") > 0.0);
+    assert!(page.get("without_tables") < 0.5);
 
     // Of a node that runs: it finds the damage when the image is read, and writes the rows again from memory.
     let running = cluster.leader_other_than(None).to_string();

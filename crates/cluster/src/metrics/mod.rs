@@ -1,7 +1,8 @@
 //! What a node counts. [`monitor`](crate::monitor) reads it.
 //!
 //! Every number is counted where it happens, and nothing is derived from another: a number that is
-//! not counted is not here. Counters begin at zero with the process.
+//! not counted is not here. Counters begin at zero with the process: a node that starts again within it, with tables of another
+//! node, goes on counting.
 
 mod histogram;
 
@@ -11,6 +12,7 @@ use std::time::{Duration, Instant};
 use namiki_client::protocol::Outcome;
 use namiki_platform::clock::now_ns;
 
+use crate::monitor::unix_s;
 use crate::refusal::RefusalReason;
 
 pub(crate) use histogram::Histogram;
@@ -45,11 +47,11 @@ pub(crate) enum Count {
     FramesDamaged,
     /// Groups of clients that waited because too few voters had room for them, or little.
     GroupsWithoutRoom,
-    /// Starts (one at most) at which stream 0 of the log was damaged.
+    /// Starts at which stream 0 of the log was damaged.
     RaftLogDamaged,
     /// Files of the own image that were found damaged when another node asked for them.
     ImageFilesDamaged,
-    /// Starts (one at most) at which the tables of the directory could not be used.
+    /// Starts at which the tables of the directory could not be used.
     TablesLost,
     /// Received payloads that did not match their entry, or were too long.
     PayloadsRefused,
@@ -242,10 +244,14 @@ impl Flushes {
 /// The counters of one node.
 #[derive(Debug)]
 pub(crate) struct Metrics {
+    /// When the process began to count, in seconds of the Unix time.
+    pub(crate) began_s: u64,
     counts: [AtomicU64; COUNTS.len()],
     refusals: [AtomicU64; REFUSALS.len()],
     outcomes: [AtomicU64; OUTCOMES.len()],
     pub(crate) groups: GroupLatency,
+    /// Damaged payloads and refused sessions that were reported.
+    reported: [AtomicU64; 2],
     /// One for each stream: that of Raft, then those of the workers' payloads.
     flushes: Box<[Flushes]>,
 }
@@ -253,6 +259,8 @@ pub(crate) struct Metrics {
 impl Metrics {
     pub(crate) fn new(workers: usize) -> Self {
         Self {
+            began_s: unix_s(),
+            reported: Default::default(),
             counts: Default::default(),
             refusals: Default::default(),
             outcomes: Default::default(),
@@ -281,6 +289,18 @@ impl Metrics {
     /// Requests that were refused for this reason.
     pub(crate) fn refused(&self, reason: RefusalReason) -> u64 {
         self.refusals[reason as usize].load(Ordering::Relaxed)
+    }
+
+    /// The payloads that were found damaged since the last call.
+    pub(crate) fn take_damaged_payloads(&self) -> u64 {
+        let all = self.count(Count::PayloadsDamaged);
+        all.saturating_sub(self.reported[0].swap(all, Ordering::Relaxed))
+    }
+
+    /// The sessions that were refused since the last call.
+    pub(crate) fn take_refused_sessions(&self) -> u64 {
+        let all = self.refused(RefusalReason::SessionsFull);
+        all.saturating_sub(self.reported[1].swap(all, Ordering::Relaxed))
     }
 
     /// Counts the outcomes of committed commands.
@@ -362,6 +382,15 @@ mod tests {
         for (reason, label) in REFUSALS {
             let is_counted = ["log_full", "invalid", "sessions_full"].contains(&label);
             assert_eq!(metrics.refused(reason), u64::from(is_counted), "{label}");
+        }
+        // Each is reported once, also if the node starts again.
+        metrics.add(Count::PayloadsDamaged, 3);
+        for expected in [(3, 1), (0, 0)] {
+            let taken = (
+                metrics.take_damaged_payloads(),
+                metrics.take_refused_sessions(),
+            );
+            assert_eq!(taken, expected);
         }
     }
 

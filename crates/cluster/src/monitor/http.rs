@@ -22,7 +22,6 @@ use tokio::time::{sleep, timeout};
 use super::health::why_unhealthy;
 use super::observation::Observer;
 use super::page::page;
-use super::unix_s;
 
 /// Connections at a time.
 const CONNECTIONS_MAX: usize = 32;
@@ -43,7 +42,6 @@ pub(super) async fn serve(observer: Arc<Observer>, listener: TcpListener) -> io:
     listener.set_nonblocking(true)?;
     let listener = tokio::net::TcpListener::from_std(listener)?;
     let permits = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-    let began_s = unix_s();
     loop {
         // Fails only if the semaphore is closed, which it never is.
         let Ok(permit) = Arc::clone(&permits).acquire_owned().await else {
@@ -54,8 +52,7 @@ pub(super) async fn serve(observer: Arc<Observer>, listener: TcpListener) -> io:
                 let observer = Arc::clone(&observer);
                 tokio::spawn(async move {
                     // What is wrong with a connection concerns its client alone.
-                    let _ =
-                        timeout(CONNECTION_TIMEOUT, answer_all(observer, stream, began_s)).await;
+                    let _ = timeout(CONNECTION_TIMEOUT, answer_all(observer, stream)).await;
                     drop(permit);
                 });
             }
@@ -64,13 +61,9 @@ pub(super) async fn serve(observer: Arc<Observer>, listener: TcpListener) -> io:
     }
 }
 
-async fn answer_all(
-    observer: Arc<Observer>,
-    stream: TcpStream,
-    began_s: u64,
-) -> Result<(), hyper::Error> {
+async fn answer_all(observer: Arc<Observer>, stream: TcpStream) -> Result<(), hyper::Error> {
     let service = service_fn(move |request| {
-        let answered = answer(&observer, &request, began_s);
+        let answered = answer(&observer, &request);
         std::future::ready(Ok::<_, Infallible>(answered))
     });
     http1::Builder::new()
@@ -81,7 +74,7 @@ async fn answer_all(
         .await
 }
 
-fn answer(observer: &Observer, request: &Request<Incoming>, began_s: u64) -> Response<String> {
+fn answer(observer: &Observer, request: &Request<Incoming>) -> Response<String> {
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
         let mut answer = text(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD\n");
         let allowed = HeaderValue::from_static("GET, HEAD");
@@ -90,7 +83,7 @@ fn answer(observer: &Observer, request: &Request<Incoming>, began_s: u64) -> Res
     }
     match request.uri().path() {
         "/metrics" => {
-            let numbers = page(&observer.observe(), &observer.shared.metrics, began_s);
+            let numbers = page(&observer.observe(), &observer.shared.metrics);
             with_type(StatusCode::OK, numbers, METRICS)
         }
         "/healthz" => match why_unhealthy(&observer.observe()) {

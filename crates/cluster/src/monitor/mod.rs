@@ -41,8 +41,7 @@ use self::conditions::{Happened, conditions};
 pub(crate) use self::observation::Observer;
 use self::warnings::{Warnings, log};
 use crate::config::NodeConfig;
-use crate::metrics::{Count, Metrics};
-use crate::refusal::RefusalReason;
+use crate::metrics::Metrics;
 use crate::transport::TransportError;
 #[cfg(feature = "metrics")]
 use crate::transport::listen;
@@ -157,8 +156,6 @@ impl Drop for Monitor {
 async fn warn(observer: &Observer) {
     let metrics = &observer.shared.metrics;
     let mut warnings = Warnings::new(observer.election_timeout);
-    let sessions_refused = || metrics.refused(RefusalReason::SessionsFull);
-    let (mut damaged, mut refused) = (0, sessions_refused());
     let mut clocks = Clocks::now();
     let mut ticks = interval(INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -167,13 +164,11 @@ async fn warn(observer: &Observer) {
     loop {
         ticks.tick().await;
         let now = Clocks::now();
-        let damaged_before = std::mem::replace(&mut damaged, metrics.count(Count::PayloadsDamaged));
-        let refused_before = std::mem::replace(&mut refused, sessions_refused());
         let (pause, clock_step) = now.since(&clocks);
         let happened = Happened {
             longest_flush: longest_flush(metrics),
-            damaged_payloads: damaged - damaged_before,
-            sessions_refused: refused - refused_before,
+            damaged_payloads: metrics.take_damaged_payloads(),
+            sessions_refused: metrics.take_refused_sessions(),
             pause,
             clock_step,
             unix_s: unix_s(),
@@ -196,7 +191,7 @@ fn longest_flush(metrics: &Metrics) -> (Duration, usize) {
 }
 
 /// The system's clock, in seconds of the Unix time.
-fn unix_s() -> u64 {
+pub(crate) fn unix_s() -> u64 {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     now.map_or(0, |since| since.as_secs())
 }

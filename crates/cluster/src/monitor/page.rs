@@ -17,10 +17,10 @@ const ROLES: [(Role, &str); 5] = [
     (Role::Learner, "learner"),
 ];
 
-/// All metrics of a node. `began_s`: when its process began, in seconds of the Unix time.
-pub(super) fn page(node: &Observation, metrics: &Metrics, began_s: u64) -> String {
+/// All metrics of a node.
+pub(super) fn page(node: &Observation, metrics: &Metrics) -> String {
     let mut page = Exposition::default();
-    identity(&mut page, node, began_s);
+    identity(&mut page, node, metrics.began_s);
     raft(&mut page, node);
     peers(&mut page, node);
     commands(&mut page, node, metrics);
@@ -239,7 +239,7 @@ mod tests {
             bytes: 77,
             is_low: true,
         });
-        let text = page(&node, &metrics, 1);
+        let text = page(&node, &metrics);
         for line in [
             "namiki_cluster_role{role=\"leader\"} 1",
             "namiki_cluster_role{role=\"follower\"} 0",
@@ -261,7 +261,7 @@ mod tests {
             peer.matched = None;
         }
         node.log_bytes_max = None;
-        let text = page(&node, &metrics, 1);
+        let text = page(&node, &metrics);
         assert!(!text.contains("peer_lag_entries{"), "{text}");
         assert!(!text.contains("log_limit_bytes"), "{text}");
     }

@@ -32,6 +32,7 @@ use crate::fault_injection::FaultInjection;
 use crate::groups::producer::RequestLimits;
 use crate::groups::worker::GroupOptions;
 use crate::image::checkpointer::ImageOptions;
+use crate::metrics::Metrics;
 use crate::monitor::Observer;
 use crate::network::{Inbox, Network, NodeId};
 use crate::raft::{RaftEvent, RaftOptions};
@@ -143,7 +144,17 @@ impl Node {
         opened: OpenedNode,
         network: Arc<dyn Network>,
     ) -> Result<Self, NodeFailure> {
-        let parts = Parts::new(options, opened, network)?;
+        Self::start_counting(options, opened, network, None)
+    }
+
+    /// Starts a node that goes on with the [metrics](Self::metrics) of an earlier start within the process.
+    pub(crate) fn start_counting(
+        options: &NodeOptions,
+        opened: OpenedNode,
+        network: Arc<dyn Network>,
+        metrics: Option<Arc<Metrics>>,
+    ) -> Result<Self, NodeFailure> {
+        let parts = Parts::new(options, opened, network, metrics)?;
         let shared = Arc::clone(&parts.shared);
         let mut node = Self {
             inbox: Arc::new(NodeInbox::new(&shared, options)),
@@ -152,6 +163,11 @@ impl Node {
         };
         node.start_threads(parts, options.tick())?;
         Ok(node)
+    }
+
+    /// What the node counts.
+    pub(crate) fn metrics(&self) -> Arc<Metrics> {
+        Arc::clone(&self.shared.metrics)
     }
 
     fn start_threads(&mut self, parts: Parts, tick: Duration) -> Result<(), NodeFailure> {

@@ -62,10 +62,12 @@ pub(crate) struct Parts {
 }
 
 impl Parts {
+    /// `metrics`: those of an earlier start within the process, which go on.
     pub(crate) fn new(
         options: &NodeOptions,
         opened: OpenedNode,
         network: Arc<dyn Network>,
+        metrics: Option<Arc<Metrics>>,
     ) -> Result<Self, NodeFailure> {
         let OpenedNode {
             store,
@@ -151,7 +153,7 @@ impl Parts {
             hashes: Pacing::default(),
             backups: Pacing::default(),
             commands_applied: AtomicU64::new(commands),
-            metrics: Metrics::new(workers),
+            metrics: metrics.unwrap_or_else(|| Arc::new(Metrics::new(workers))),
             planted: options.planted,
             logger: options.logger.clone(),
             failure: Mutex::new(None),

@@ -195,7 +195,7 @@ impl SimNode {
         let start = hash_of(options.seed ^ self.id.to_raft(), &self.life.to_le_bytes());
         options.start = NonZeroU64::new(start);
         options.asks_all = self.went_back;
-        let parts = Parts::new(&options, opened, Arc::new(network));
+        let parts = Parts::new(&options, opened, Arc::new(network), None);
         let parts = parts.map_err(|error| format!("{error:?}"))?;
         self.life += 1;
         self.running = Some(Running {
