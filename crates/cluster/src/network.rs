@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::entry::PayloadRef;
 use crate::image_message::ImageMessage;
-use crate::log_room::Room;
+use crate::log_space::LogSpace;
 use crate::membership::Membership;
 pub use crate::node_id::NodeId;
 
@@ -68,8 +68,8 @@ pub enum PeerMessage {
     /// A message of a node that has started, or an answer to one, in the adapter's encoding. On the
     /// control lane.
     Start(Bytes),
-    /// The room of a node's log, for the leader. On the control lane.
-    Room(Room),
+    /// The space of a node's log, for the leader. On the control lane.
+    LogSpace(LogSpace),
     /// A payload that was just sealed. On the lane of its worker.
     Payload {
         /// Its name, length and digest.

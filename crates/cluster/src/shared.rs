@@ -12,8 +12,9 @@ use crate::entry::{EntryBody, PayloadRef};
 use crate::events::{ApplierEvent, CopyEvent, Fetch, ImageEvent, RaftWrite, Scan, WorkerEvent};
 use crate::failure::NodeFailure;
 use crate::fault_injection::{Fault, FaultInjection};
+use crate::flow_control::{FlowControl, Gate};
 use crate::group_in_flight::Answer;
-use crate::log_room::Room;
+use crate::log_space::LogSpace;
 use crate::mailbox::Mailbox;
 use crate::membership::Membership;
 use crate::metrics::{Count, Metrics};
@@ -25,7 +26,6 @@ use crate::payload_cache::PayloadCache;
 use crate::pinned_images::PinnedImages;
 use crate::raft::{ChangeRefusal, RaftEvent, RaftView};
 use crate::refusal::Refusal;
-use crate::room::{Gate, Rooms};
 use crate::scan_slots::ScanSlots;
 use crate::session::{Resumed, SessionTable};
 use crate::storage::NodeStore;
@@ -34,7 +34,7 @@ use crate::uncommitted_groups::{Members, TaskStore};
 /// Limit on the memory of payloads of other nodes that wait to be written.
 const UNWRITTEN_BYTES_MAX: u64 = 256 << 20;
 
-/// The room of a log is low when less than this part of its limit is left, without what is in reserve. An image for lack of room is
+/// The space of a log is low when less than this part of its limit is left, without what is in reserve. An image for lack of space is
 /// due when half of it is used.
 const LOW_PART: u64 = 8;
 
@@ -43,27 +43,27 @@ pub(crate) fn unwritten_memory(payload: &Bytes) -> u64 {
     (payload.len() + 2 * size_of::<(PayloadRef, Bytes)>()) as u64
 }
 
-/// Whether the next image of the tables makes room in the log.
-pub(crate) struct RoomByImages {
+/// Whether the next image of the tables makes space in the log.
+pub(crate) struct TruncationState {
     /// The last one did, or is the first.
-    makes_room: AtomicBool,
+    makes_space: AtomicBool,
     /// The checkpointer has been told that there is none.
     is_asked: AtomicBool,
 }
 
-impl Default for RoomByImages {
+impl Default for TruncationState {
     fn default() -> Self {
         Self {
-            makes_room: AtomicBool::new(true),
+            makes_space: AtomicBool::new(true),
             is_asked: AtomicBool::new(false),
         }
     }
 }
 
-impl RoomByImages {
+impl TruncationState {
     /// An image has been written, or not.
-    pub(crate) fn note(&self, makes_room: bool) {
-        self.makes_room.store(makes_room, Ordering::Relaxed);
+    pub(crate) fn note(&self, makes_space: bool) {
+        self.makes_space.store(makes_space, Ordering::Relaxed);
     }
 
     /// The checkpointer looks now.
@@ -108,10 +108,10 @@ pub(crate) struct Shared {
     pub(crate) tables_lost: bool,
     /// The entry through which the log is truncated.
     pub(crate) truncated: AtomicU64,
-    /// For a log without room.
-    pub(crate) room: RoomByImages,
-    /// The room of all voters.
-    pub(crate) rooms: Rooms,
+    /// For a log without space.
+    pub(crate) truncation: TruncationState,
+    /// Whether commands are accepted, by the space of all voters.
+    pub(crate) flow_control: FlowControl,
     pub(crate) scans: Mailbox<Scan>,
     pub(crate) scan_slots: ScanSlots,
     /// Reads that this node answers in any role.
@@ -188,13 +188,13 @@ impl Shared {
     /// than any sealed one. If the disk does not keep up it is dropped, too, and fetched when its
     /// entry comes.
     ///
-    /// With little room, only those are accepted that were asked for: for the next entries. Others come ahead of their entries. If
-    /// they filled the log, the next entry could not be applied, and no image would make room.
+    /// With little space, only those are accepted that were asked for: for the next entries. Others come ahead of their entries. If
+    /// they filled the log, the next entry could not be applied, and no image would make space.
     pub(crate) fn receive_payload(&self, payload: PayloadRef, bytes: Bytes, was_asked_for: bool) {
         let is_valid = bytes.len() <= self.store.payload_bytes_max() && payload.matches(&bytes);
         let keeps_up = self.unwritten_bytes.load(Ordering::Relaxed) <= UNWRITTEN_BYTES_MAX;
         let may_come_ahead =
-            || !self.own_room().is_low || self.planted.has(Fault::PayloadsAheadFillLog);
+            || !self.own_log_space().is_low || self.planted.has(Fault::PayloadsAheadFillLog);
         let has_room = keeps_up && (was_asked_for || may_come_ahead());
         if !is_valid {
             self.metrics.increment(Count::PayloadsRefused);
@@ -317,14 +317,14 @@ impl Shared {
         self.payload_writers.iter().for_each(Mailbox::close);
     }
 
-    /// Whether a leader accepts commands of this size now, by the room of all voters and of its own log. Without room in its
+    /// Whether a leader accepts commands of this size now, by the space of all voters and of its own log. Without space in its
     /// own, the checkpointer is told.
     pub(crate) fn commands_gate(&self, bytes: usize) -> Gate {
         let own = if self.store.has_room() {
             Gate::Open
         } else {
-            self.ask_for_room();
-            if self.makes_room() {
+            self.ask_for_truncation();
+            if self.truncation_helps() {
                 Gate::Busy
             } else {
                 Gate::Full
@@ -333,31 +333,34 @@ impl Shared {
         if self.planted.has(Fault::AcceptWithoutRoom) {
             return own;
         }
-        self.rooms.gate(own, bytes)
+        self.flow_control.gate(own, bytes)
     }
 
-    /// Tells the checkpointer that the log has no room.
-    pub(crate) fn ask_for_room(&self) {
-        if !self.room.is_asked.swap(true, Ordering::Relaxed) {
+    /// Tells the checkpointer that the log has no space.
+    pub(crate) fn ask_for_truncation(&self) {
+        if !self.truncation.is_asked.swap(true, Ordering::Relaxed) {
             self.images.put(ImageEvent::NoRoom);
         }
     }
 
-    /// Whether the next image makes room, as the last one did.
-    pub(crate) fn makes_room(&self) -> bool {
-        self.room.makes_room.load(Ordering::Relaxed)
+    /// Whether the next image makes space, as the last one did.
+    pub(crate) fn truncation_helps(&self) -> bool {
+        self.truncation.makes_space.load(Ordering::Relaxed)
     }
 
-    /// The room of this node's log.
-    pub(crate) fn own_room(&self) -> Room {
+    /// The space of this node's log.
+    pub(crate) fn own_log_space(&self) -> LogSpace {
         let store = &self.store;
         let unwritten = self.unwritten_bytes.load(Ordering::Relaxed);
-        let bytes = store.free_bytes().saturating_sub(unwritten);
-        if bytes == 0 || self.rooms.is_full() {
-            return Room::NONE;
+        let usable_bytes = store.usable_bytes().saturating_sub(unwritten);
+        if usable_bytes == 0 || self.flow_control.is_full() {
+            return LogSpace::NONE;
         }
-        let is_low = bytes < store.log_bytes_max() / LOW_PART;
-        Room { bytes, is_low }
+        let is_low = usable_bytes < store.log_bytes_max() / LOW_PART;
+        LogSpace {
+            usable_bytes,
+            is_low,
+        }
     }
 
     /// The entry through which the log is truncated.

@@ -45,7 +45,7 @@ pub(crate) fn status(shared: &Shared, office: &Office) -> NodeStatus {
         log_bytes: shared.store.log_bytes(),
         log_bytes_max: Some(shared.store.log_bytes_max()).filter(|it| *it != u64::MAX),
         missing_payloads: view.missing,
-        waits_for_room: shared.rooms.is_full(),
+        waits_for_room: shared.flow_control.is_full(),
         tables_lost: shared.tables_lost,
         may_have_forgotten: view.start.may_have_forgotten,
         version: env!("CARGO_PKG_VERSION").to_owned(),

@@ -109,7 +109,7 @@ fn metrics_move_with_the_commands() {
         wait_for(series, || cluster.page(leader).get(series) >= value);
     }
     assert!(page.get("log_flush_seconds_sum{stream=\"0\"}") > 0.0);
-    assert!(page.get("log_room_bytes") < page.get("log_limit_bytes"));
+    assert!(page.get("log_unused_bytes") < page.get("log_limit_bytes"));
     for series in ["log_bytes", "disk_free_bytes", "resident_memory_bytes"] {
         assert!(page.get(series) > 0.0, "{series}");
     }

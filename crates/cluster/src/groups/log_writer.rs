@@ -4,7 +4,7 @@
 //! follower it is the paper's log receiver.
 //!
 //! Without room, in the log or on the disk, a writer keeps what it has and tries again: the node goes on to answer reads, and
-//! tells the leader that it has no room (`room.rs`). Room comes by an image of the tables, or from an operator.
+//! tells the leader that it has no space (`flow_control.rs`). Space comes by an image of the tables, or from an operator.
 //!
 //! Paper: raft-pwal §3.1, §3.3
 
@@ -54,7 +54,7 @@ impl<T> Waiting<T> {
                 Err(error @ (StoreError::LogFull { .. } | StoreError::DiskFull { .. })) => {
                     self.items.push_front(item);
                     if matches!(error, StoreError::LogFull { .. }) {
-                        self.shared.ask_for_room();
+                        self.shared.ask_for_truncation();
                         // All that is applied is truncated: only this makes it go on.
                         if self.shared.applied() <= self.shared.truncated() {
                             self.shared.store.exceed_limit();
@@ -68,7 +68,7 @@ impl<T> Waiting<T> {
         let waits = !self.items.is_empty();
         if waits != self.is_told {
             self.is_told = waits;
-            self.shared.rooms.note_writer(waits);
+            self.shared.flow_control.note_writer(waits);
         }
         Ok(appended)
     }

@@ -19,6 +19,7 @@ use crate::control::{Control, SessionLimits};
 use crate::entry::EntryBody;
 use crate::events::{ApplierEvent, ImageEvent, Scan, WorkerEvent};
 use crate::fault_injection::Fault;
+use crate::flow_control::Gate;
 use crate::group_in_flight::{Answer, GroupInFlight, WAITING_MAX};
 use crate::metrics::Count;
 use crate::network::{ClientName, ConnectionId};
@@ -26,7 +27,6 @@ use crate::office::{InFlight, Office};
 use crate::raft::{RAFT_BYTES_MAX, RAFT_MESSAGE_BYTES, RaftEvent};
 use crate::read_queue::{ReadRequest, WaitingReads, Wanted};
 use crate::refusal::Refusal;
-use crate::room::Gate;
 use crate::session::{KnownGroup, SessionTable};
 use crate::shared::Shared;
 use crate::status::status;
@@ -607,7 +607,7 @@ impl Producer {
         }
         // An entry without a payload takes room, too.
         let closes = matches!(control, Control::CloseHeldSession { .. });
-        let has_room = closes || !self.shared.rooms.refuses();
+        let has_room = closes || !self.shared.flow_control.refuses();
         if office.control_waiting >= self.limits.control || !has_room {
             return Err(Refusal::Busy { request: 0 });
         }

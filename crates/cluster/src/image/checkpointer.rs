@@ -97,7 +97,7 @@ impl Checkpointer {
                 self.truncate_if_due()
             }
             ImageEvent::NoRoom => {
-                self.shared.room.looked();
+                self.shared.truncation.looked();
                 self.ask_if_due();
                 self.truncate_if_due()
             }
@@ -218,7 +218,7 @@ impl Checkpointer {
                 // Also if no entry follows.
                 self.is_wanted = true;
                 self.shared.metrics.increment(Count::ImagesFailed);
-                self.shared.room.note(false);
+                self.shared.truncation.note(false);
                 slog::warn!(self.shared.logger, "cannot write an image of the tables, so the log is not truncated; tries again";
                     "error" => %ErrorSentence(&error));
                 self.pause = PAUSE_LOOKS;
@@ -244,7 +244,7 @@ impl Checkpointer {
         let grown = self.log_grown().saturating_sub(self.log_then);
         let has_more = grown > self.shared.store.log_bytes_max() / 16;
         self.shared
-            .room
+            .truncation
             .note(self.shared.store.has_room() || has_more);
         Ok(())
     }

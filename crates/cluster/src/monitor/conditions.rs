@@ -7,9 +7,9 @@ use std::time::Duration;
 use namiki_client::protocol::Role;
 
 use super::observation::{Observation, ObservedPeer};
-use crate::log_room::LOG_REMEDY;
+use crate::flow_control::Pace;
+use crate::log_space::LOG_REMEDY;
 use crate::raft::LAG_MAX;
-use crate::room::Pace;
 
 /// Part of the disk below which its free room is a warning, in percent.
 const DISK_FREE_PERCENT: u64 = 5;
@@ -44,7 +44,7 @@ pub(crate) enum Subject {
     /// Writes wait.
     NoRoom,
     /// Commands are held back for lack of room on other nodes.
-    VotersRoom,
+    CommandsHeldBack,
     Flush,
     Pause,
     Clock,
@@ -94,7 +94,7 @@ impl Subject {
             // An election takes a few timeouts.
             Self::Leader => (8 * election_timeout).max(seconds(2)),
             // Images make room.
-            Self::NoRoom | Self::VotersRoom => seconds(2),
+            Self::NoRoom | Self::CommandsHeldBack => seconds(2),
             Self::Peer(_) | Self::Applying => seconds(10).max(8 * election_timeout),
             Self::FollowerLag(_) => seconds(30),
             Self::Forgotten
@@ -124,7 +124,7 @@ impl Subject {
             | Self::FollowerLag(_)
             | Self::Applying
             | Self::NoRoom
-            | Self::VotersRoom
+            | Self::CommandsHeldBack
             | Self::Forgotten
             | Self::MissingPayloads
             | Self::TablesLost => 600,
@@ -158,7 +158,7 @@ impl Subject {
             Self::Disk => "the disk has room again".to_owned(),
             Self::LogLimit => "the log has room again".to_owned(),
             Self::NoRoom => "there is room again: what waited for it is on the disk".to_owned(),
-            Self::VotersRoom => {
+            Self::CommandsHeldBack => {
                 "a majority of the nodes has room again: commands are accepted as they come"
                     .to_owned()
             }
@@ -371,7 +371,7 @@ fn room(node: &Observation, found: &mut Found) {
                 .to_owned(),
         );
     }
-    voters_room(node, found);
+    commands_held_back(node, found);
     let Some(bytes_max) = node.log_bytes_max else {
         return;
     };
@@ -399,7 +399,7 @@ fn room(node: &Observation, found: &mut Found) {
 }
 
 /// The room of the other voters, for a leader.
-fn voters_room(node: &Observation, found: &mut Found) {
+fn commands_held_back(node: &Observation, found: &mut Found) {
     let effect = match node.pace {
         Pace::Open => return,
         Pace::Slowed => "commands are accepted slowly",
@@ -407,9 +407,13 @@ fn voters_room(node: &Observation, found: &mut Found) {
     };
     let peers = node.peers.iter().filter(|peer| peer.votes);
     let without: Vec<String> = peers
-        .filter(|peer| peer.room.is_none_or(|room| room.is_low))
-        .map(|peer| match peer.room {
-            Some(room) => format!("node {} has {} MiB", peer.node.number(), room.bytes >> 20),
+        .filter(|peer| peer.log_space.is_none_or(|space| space.is_low))
+        .map(|peer| match peer.log_space {
+            Some(space) => format!(
+                "node {} has {} MiB",
+                peer.node.number(),
+                space.usable_bytes >> 20
+            ),
             None => format!("node {} does not tell", peer.node.number()),
         })
         .collect();
@@ -423,8 +427,8 @@ fn voters_room(node: &Observation, found: &mut Found) {
         without.join(", ")
     );
     match node.pace {
-        Pace::Refused => found.error(Subject::VotersRoom, text),
-        _ => found.warn(Subject::VotersRoom, text),
+        Pace::Refused => found.error(Subject::CommandsHeldBack, text),
+        _ => found.warn(Subject::CommandsHeldBack, text),
     }
 }
 
@@ -496,7 +500,7 @@ fn certificate(node: &Observation, happened: &Happened, found: &mut Found) {
 mod tests {
     use super::super::observation::tests::healthy;
     use super::*;
-    use crate::log_room::Room;
+    use crate::log_space::LogSpace;
 
     const TIMEOUT: Duration = Duration::from_millis(300);
 
@@ -665,29 +669,29 @@ mod tests {
     #[test]
     fn commands_that_are_held_back_name_the_nodes() {
         use Severity::{Error, Warning};
-        let full = |pace, room: Option<Room>| {
+        let full = |pace, space: Option<LogSpace>| {
             move |node: &mut Observation, _: &mut Happened| {
                 node.pace = pace;
-                node.peers[1].room = room;
-                node.peers[0].room = Some(Room {
-                    bytes: 1 << 30,
+                node.peers[1].log_space = space;
+                node.peers[0].log_space = Some(LogSpace {
+                    usable_bytes: 1 << 30,
                     is_low: false,
                 });
             }
         };
-        let low = Some(Room {
-            bytes: 5 << 20,
+        let low = Some(LogSpace {
+            usable_bytes: 5 << 20,
             is_low: true,
         });
         only(
             full(Pace::Slowed, low),
-            Subject::VotersRoom,
+            Subject::CommandsHeldBack,
             Warning,
             "(node 3 has 5 MiB)",
         );
         only(
             full(Pace::Refused, None),
-            Subject::VotersRoom,
+            Subject::CommandsHeldBack,
             Error,
             "(node 3 does not tell)",
         );

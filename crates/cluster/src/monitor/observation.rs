@@ -10,10 +10,10 @@ use namiki_platform::ErrorSentence;
 use namiki_platform::disk::DiskSpace;
 use namiki_platform::machine::resident_bytes;
 
-use crate::log_room::Room;
+use crate::flow_control::Pace;
+use crate::log_space::LogSpace;
 use crate::network::NodeId;
 use crate::raft::StartView;
-use crate::room::Pace;
 use crate::shared::Shared;
 use crate::status::role_of;
 use crate::transport::{Connections, PeerConnections};
@@ -70,7 +70,7 @@ pub(crate) struct Observation {
     pub(crate) log_has_room: bool,
     /// Writes to the log wait until it, or the disk, has room.
     pub(crate) waits_for_room: bool,
-    /// For a leader: how it accepts commands, by the room of all voters.
+    /// For a leader: how it accepts commands, by the space of all voters.
     pub(crate) pace: Pace,
     /// `None` if the system does not say.
     pub(crate) disk: Option<DiskSpace>,
@@ -91,8 +91,8 @@ pub(crate) struct ObservedPeer {
     pub(crate) connections: PeerConnections,
     /// Its last entry that matches the log of this node, if this node leads.
     pub(crate) matched: Option<u64>,
-    /// The room of its log, if this node leads and was told.
-    pub(crate) room: Option<Room>,
+    /// The space of its log, if this node leads and was told.
+    pub(crate) log_space: Option<LogSpace>,
 }
 
 impl Observer {
@@ -107,7 +107,7 @@ impl Observer {
         };
         let view = shared.view.lock().clone();
         let membership = shared.membership();
-        let (pace, rooms) = shared.rooms.show();
+        let (pace, spaces) = shared.flow_control.show();
         let others = membership.members().iter();
         let others = others.filter(|it| it.node.number() != shared.node.number());
         let peers = others.map(|member| ObservedPeer {
@@ -117,7 +117,7 @@ impl Observer {
             matched: (view.matched.iter())
                 .find(|(node, _)| *node == member.node)
                 .map(|(_, matched)| *matched),
-            room: rooms
+            log_space: spaces
                 .get(&member.node)
                 .copied()
                 .filter(|_| in_office.is_some()),
@@ -155,7 +155,7 @@ impl Observer {
             log_bytes: shared.store.log_bytes(),
             log_bytes_max: Some(shared.store.log_bytes_max()).filter(|it| *it != u64::MAX),
             log_has_room: shared.store.has_room(),
-            waits_for_room: shared.rooms.is_full(),
+            waits_for_room: shared.flow_control.is_full(),
             pace,
             disk: disk_space(&self.directory),
             resident_bytes: resident_bytes().ok(),
@@ -212,7 +212,7 @@ pub(super) mod tests {
                 dropped: 0,
             },
             matched: Some(10),
-            room: None,
+            log_space: None,
         };
         Observation {
             node: NodeId::first(1),

@@ -5,8 +5,8 @@ use namiki_client::protocol::Role;
 use super::exposition::Exposition;
 use super::health::why_unhealthy;
 use super::observation::Observation;
+use crate::flow_control::Pace;
 use crate::metrics::{COUNTS, Metrics};
-use crate::room::Pace;
 
 /// Values of the label `role`.
 const ROLES: [(Role, &str); 5] = [
@@ -128,12 +128,11 @@ fn peers(page: &mut Exposition, node: &Observation) {
             family.sample(&[("peer", number)], matched);
         }
     }
-    let help =
-        "On a leader: bytes by which payloads may grow in the log of a node before it has no room.";
-    let mut family = page.gauges("peer_log_room_bytes", help);
+    let help = "On a leader: bytes by which payloads may grow in the log of a node, without what is in reserve.";
+    let mut family = page.gauges("peer_log_usable_bytes", help);
     for (number, peer) in peers() {
-        if let Some(room) = peer.room {
-            family.sample(&[("peer", number)], room.bytes);
+        if let Some(space) = peer.log_space {
+            family.sample(&[("peer", number)], space.usable_bytes);
         }
     }
     let help = "On a leader: the committed entries that a node's log lacks.";
@@ -191,9 +190,9 @@ fn resources(page: &mut Exposition, node: &Observation) {
     if let Some(bytes_max) = node.log_bytes_max {
         let help = "Limit on the length of the log's files.";
         page.gauge("log_limit_bytes", help, bytes_max);
-        let help = "What is left of that limit.";
-        let room = bytes_max.saturating_sub(node.log_bytes);
-        page.gauge("log_room_bytes", help, room);
+        let help = "What is left of that limit, with what is in reserve.";
+        let unused = bytes_max.saturating_sub(node.log_bytes);
+        page.gauge("log_unused_bytes", help, unused);
     }
     let help = "Whether the log has room: without it, a leader refuses commands.";
     page.gauge("log_has_room", help, u8::from(node.log_has_room));
@@ -224,7 +223,7 @@ fn resources(page: &mut Exposition, node: &Observation) {
 mod tests {
     use super::super::observation::tests::healthy;
     use super::*;
-    use crate::log_room::Room;
+    use crate::log_space::LogSpace;
     use crate::metrics::Count;
 
     #[test]
@@ -235,8 +234,8 @@ mod tests {
         node.committed = 12;
         (node.start.may_have_forgotten, node.tables_lost) = (true, true);
         (node.pace, node.waits_for_room) = (Pace::Refused, true);
-        node.peers[0].room = Some(Room {
-            bytes: 77,
+        node.peers[0].log_space = Some(LogSpace {
+            usable_bytes: 77,
             is_low: true,
         });
         let text = page(&node, &metrics);
@@ -253,7 +252,7 @@ mod tests {
             "namiki_cluster_without_tables 1",
             "namiki_cluster_commands_held_back 2",
             "namiki_cluster_log_waits_for_room 1",
-            "namiki_cluster_peer_log_room_bytes{peer=\"2\"} 77",
+            "namiki_cluster_peer_log_usable_bytes{peer=\"2\"} 77",
         ] {
             assert!(text.lines().any(|it| it == line), "{line}: {text}");
         }

@@ -14,6 +14,7 @@ use crate::entry::{PayloadName, PayloadRef};
 use crate::events::{ApplierEvent, CopyEvent, Fetch, ImageEvent, RaftWrite};
 use crate::failure::NodeFailure;
 use crate::fault_injection::Fault;
+use crate::flow_control::FlowControl;
 use crate::groups::applier::Applier;
 use crate::groups::log_writer::{PayloadWriter, RaftWriter};
 use crate::groups::producer::Producer;
@@ -34,10 +35,9 @@ use crate::raft::{
     FETCH_MAX, RAFT_BYTES_MAX, RAFT_MESSAGE_BYTES, RaftDriver, RaftEffect, RaftEvent, RaftOptions,
     RaftView, RestoredRaft, StartView,
 };
-use crate::room::Rooms;
 use crate::scan_slots::ScanSlots;
 use crate::session::SessionTable;
-use crate::shared::{RoomByImages, Shared};
+use crate::shared::{Shared, TruncationState};
 use crate::storage::{ReadAhead, StoreError};
 use crate::uncommitted_groups::TaskStore;
 
@@ -131,8 +131,8 @@ impl Parts {
             pinned_images: Mutex::default(),
             tables_lost: recovered.tables_lost,
             truncated: AtomicU64::new(recovered.truncated),
-            room: RoomByImages::default(),
-            rooms: Rooms::new(options.election_ticks()),
+            truncation: TruncationState::default(),
+            flow_control: FlowControl::new(options.election_ticks()),
             scans: Mailbox::default(),
             scan_slots: ScanSlots::default(),
             node_reads: Mutex::new(NodeReads::new(wait_ticks(options), reads_from)),
@@ -223,7 +223,7 @@ pub(crate) fn run_raft(
     raft.handle(events);
     if has_ticked {
         tick_reads(shared);
-        tick_room(shared);
+        tick_flow_control(shared);
     }
     for effect in raft.take_effects() {
         match effect {
@@ -241,7 +241,7 @@ pub(crate) fn run_raft(
             }
             RaftEffect::Elected { term } => {
                 shared.metrics.increment(Count::ElectionsWon);
-                shared.rooms.begin_office();
+                shared.flow_control.begin_office();
                 shared.applier.put(ApplierEvent::Elected(term));
             }
             RaftEffect::Deposed => shared.applier.put(ApplierEvent::Deposed),
@@ -329,21 +329,21 @@ fn tick_reads(shared: &Shared) {
 }
 
 /// Time has passed: a leader looks for room on the others, and they report theirs.
-fn tick_room(shared: &Shared) {
+fn tick_flow_control(shared: &Shared) {
     let leader = shared.view.lock().leader;
-    let own = shared.own_room();
+    let own = shared.own_log_space();
     if leader != Some(shared.node) {
-        shared.rooms.tick();
+        shared.flow_control.tick();
         if let Some(leader) = leader {
-            shared.network.send(leader, PeerMessage::Room(own));
+            shared.network.send(leader, PeerMessage::LogSpace(own));
         }
         return;
     }
     // An image is being written, or would make room.
-    let may_stay = !shared.rooms.is_full() && shared.makes_room();
+    let may_stay = !shared.flow_control.is_full() && shared.truncation_helps();
     let members = shared.membership();
     let to = shared
-        .rooms
+        .flow_control
         .tick_leader((shared.node, own), &members, may_stay);
     if let Some(to) = to {
         slog::warn!(shared.logger, "this leader has no room for the log, and hands over to a node that has"; "node" => to.number());
@@ -509,7 +509,7 @@ impl Inbox for NodeInbox {
                 let message = RaftEvent::Start(from, bytes);
                 shared.raft.put_within(message, weight, RAFT_BYTES_MAX);
             }
-            PeerMessage::Room(room) => shared.rooms.note(from, room),
+            PeerMessage::LogSpace(space) => shared.flow_control.note(from, space),
             PeerMessage::FetchedPayload {
                 payload,
                 bytes: Some(bytes),

@@ -23,13 +23,13 @@ use crate::entry::PayloadRef;
 use crate::events::{CopyEvent, ImageEvent};
 use crate::failure::NodeFailure;
 use crate::fault_injection::{Fault, FaultInjection};
+use crate::flow_control::Pace;
 use crate::groups::worker::GroupOptions;
 use crate::image::checkpointer::ImageOptions;
 use crate::metrics::Count;
 use crate::network::{ClientName, ConnectionId, Inbox, NodeId, PeerMessage};
 use crate::node::NodeOptions;
 use crate::raft::RaftEvent;
-use crate::room::Pace;
 use crate::shared::Shared;
 
 pub(super) const MS: u64 = 1_000_000;
@@ -396,7 +396,7 @@ impl World {
                     let commands = || shared.office.lock().commands_in_flight();
                     let before = commands();
                     running.inbox.request(connection, &client_name(), request);
-                    if commands() > before && shared.rooms.show().0 == Pace::Refused {
+                    if commands() > before && shared.flow_control.show().0 == Pace::Refused {
                         let id = self.nodes[node].id;
                         return Err(format!(
                             "{id:?} has accepted commands without room for them"
@@ -534,7 +534,7 @@ impl World {
         }
         if let Some(running) = &self.nodes[node].running {
             let shared = &running.parts.shared;
-            match shared.rooms.show().0 {
+            match shared.flow_control.show().0 {
                 Pace::Open => {}
                 Pace::Slowed => self.report.slowed_ticks[0] += 1,
                 Pace::Refused => self.report.slowed_ticks[1] += 1,

@@ -12,7 +12,7 @@ use super::log_budget::BudgetExhausted;
 use super::log_suffix::LogPosition;
 use super::node_identity::NodeIdentity;
 use crate::entry::{ENTRY_VERSION, PayloadName};
-use crate::log_room::LOG_REMEDY;
+use crate::log_space::LOG_REMEDY;
 use crate::network::NodeId;
 
 /// The reason for which a node's storage has refused a call.

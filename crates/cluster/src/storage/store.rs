@@ -326,14 +326,8 @@ impl NodeStore {
 
     /// The bytes that the log's files may grow by before it has no [room](Self::has_room); 0 without room.
     #[must_use]
-    pub fn free_bytes(&self) -> u64 {
+    pub fn usable_bytes(&self) -> u64 {
         self.budget.free()
-    }
-
-    /// The bytes that the log's files may still grow by.
-    #[must_use]
-    pub fn room_bytes(&self) -> u64 {
-        self.budget.left()
     }
 
     /// Limit on the log's files together: [`u64::MAX`] without one.

@@ -9,7 +9,7 @@
 //! kind 19 FetchedPayload  which, found u8, bytes
 //! kind 20 Image           a message about an image, see `image_message.rs`
 //! kind 24 Start           opaque bytes
-//! kind 25 Room            bytes u64, is low u8
+//! kind 25 LogSpace        bytes u64, is low u8
 //!         which           term u64, worker u16, number u64, length u32, digest u32
 //! ```
 //!
@@ -20,7 +20,7 @@ use bytes::{Buf, Bytes, BytesMut};
 
 use crate::entry::{PayloadName, PayloadRef};
 use crate::image_message::ImageMessage;
-use crate::log_room::Room;
+use crate::log_space::LogSpace;
 use crate::network::PeerMessage;
 use crate::transport::lane::Lane;
 
@@ -48,7 +48,7 @@ pub(super) enum FrameKind {
     FetchedPayload = 19,
     Image = 20,
     Start = 24,
-    Room = 25,
+    LogSpace = 25,
 }
 
 impl FrameKind {
@@ -64,7 +64,7 @@ impl FrameKind {
             Self::FetchedPayload,
             Self::Image,
             Self::Start,
-            Self::Room,
+            Self::LogSpace,
         ];
         all.into_iter().find(|kind| *kind as u8 == byte)
     }
@@ -124,11 +124,14 @@ impl OutgoingFrame {
                 let body = bytes.unwrap_or_default();
                 Self::new(FrameKind::FetchedPayload, &fields, body)
             }
-            PeerMessage::Room(Room { bytes, is_low }) => {
+            PeerMessage::LogSpace(LogSpace {
+                usable_bytes,
+                is_low,
+            }) => {
                 let mut fields = [0; 9];
-                fields[..8].copy_from_slice(&bytes.to_le_bytes());
+                fields[..8].copy_from_slice(&usable_bytes.to_le_bytes());
                 fields[8] = u8::from(is_low);
-                Self::new(FrameKind::Room, &fields, Bytes::new())
+                Self::new(FrameKind::LogSpace, &fields, Bytes::new())
             }
             PeerMessage::Image(message) => Self::new(FrameKind::Image, &[], message.encode()),
         }
@@ -213,7 +216,7 @@ impl IncomingFrame {
         match (lane, FrameKind::from_byte(kind)) {
             (Lane::Control, Some(FrameKind::Raft)) => Ok(PeerMessage::Raft(body)),
             (Lane::Control, Some(FrameKind::Start)) => Ok(PeerMessage::Start(body)),
-            (Lane::Control, Some(FrameKind::Room)) => take_room(body),
+            (Lane::Control, Some(FrameKind::LogSpace)) => take_log_space(body),
             (Lane::Payloads(worker), Some(FrameKind::Payload)) => {
                 let payload = take_which(&mut body)?;
                 if payload.name.worker != worker {
@@ -244,17 +247,20 @@ impl IncomingFrame {
     }
 }
 
-fn take_room(mut body: Bytes) -> Result<PeerMessage, FrameNonsense> {
+fn take_log_space(mut body: Bytes) -> Result<PeerMessage, FrameNonsense> {
     if body.len() != 9 {
         return Err(FrameNonsense::Short);
     }
-    let bytes = body.get_u64_le();
+    let usable_bytes = body.get_u64_le();
     let is_low = match body.get_u8() {
         0 => false,
         1 => true,
         _ => return Err(FrameNonsense::Short),
     };
-    Ok(PeerMessage::Room(Room { bytes, is_low }))
+    Ok(PeerMessage::LogSpace(LogSpace {
+        usable_bytes,
+        is_low,
+    }))
 }
 
 fn take_fetch(mut body: Bytes) -> Result<PeerMessage, FrameNonsense> {
@@ -303,8 +309,8 @@ mod tests {
             (PeerMessage::Raft(payload.clone()), control),
             (PeerMessage::Start(payload.clone()), control),
             (
-                PeerMessage::Room(Room {
-                    bytes: 7 << 40,
+                PeerMessage::LogSpace(LogSpace {
+                    usable_bytes: 7 << 40,
                     is_low: true,
                 }),
                 control,

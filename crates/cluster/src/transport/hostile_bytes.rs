@@ -19,7 +19,7 @@ use tokio::io::{AsyncRead, ReadBuf};
 use crate::command_size::{BOOKKEEPING_BYTES, memory_of_commands, memory_of_keys};
 use crate::entry::{PayloadName, PayloadRef};
 use crate::image_message::{ImageContent, ImageMessage};
-use crate::log_room::Room;
+use crate::log_space::LogSpace;
 use crate::membership::Membership;
 use crate::network::{NodeId, PeerMessage};
 use crate::payload::{Payload, PayloadBuilder};
@@ -293,7 +293,9 @@ fn look_at_frame(frame: IncomingFrame, lane: Lane) -> Result<(), String> {
         PeerMessage::FetchedPayload { bytes, .. } => {
             bytes.map_or(Ok(()), |bytes| look_at_payload(&bytes))
         }
-        PeerMessage::FetchPayloads { .. } | PeerMessage::Image(_) | PeerMessage::Room(_) => Ok(()),
+        PeerMessage::FetchPayloads { .. } | PeerMessage::Image(_) | PeerMessage::LogSpace(_) => {
+            Ok(())
+        }
     }
 }
 
@@ -380,8 +382,13 @@ pub fn peer_frames() -> Vec<(&'static str, u8, Vec<u8>)> {
     let to_control: Vec<_> = to_control.into_iter().map(PeerMessage::Raft).collect();
     let starts = start_messages(&Membership::new(&[PEER, OWN.node]));
     let starts: Vec<_> = starts.into_iter().map(PeerMessage::Start).collect();
-    let rooms = [(0, true), (1 << 30, false)];
-    let rooms = rooms.map(|(bytes, is_low)| PeerMessage::Room(Room { bytes, is_low }));
+    let spaces = [(0, true), (1 << 30, false)];
+    let spaces = spaces.map(|(usable_bytes, is_low)| {
+        PeerMessage::LogSpace(LogSpace {
+            usable_bytes,
+            is_low,
+        })
+    });
     let hello = Hello {
         cluster: OWN.cluster,
         from: PEER,
@@ -394,7 +401,7 @@ pub fn peer_frames() -> Vec<(&'static str, u8, Vec<u8>)> {
     vec![
         ("seed-raft", 0, of(&to_control)),
         ("seed-start", 0, of(&starts)),
-        ("seed-room", 0, of(&rooms)),
+        ("seed-room", 0, of(&spaces)),
         ("seed-payload", 1 | 2 << 2, of(&to_payloads)),
         ("seed-catch-up", 2, of(&to_catch_up)),
         (

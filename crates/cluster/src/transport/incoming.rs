@@ -247,7 +247,7 @@ fn decoded(frame: IncomingFrame, lane: Lane) -> Result<PeerMessage, FrameNonsens
             }
             PeerMessage::Image(message)
         }
-        message @ (PeerMessage::FetchPayloads { .. } | PeerMessage::Room(_)) => message,
+        message @ (PeerMessage::FetchPayloads { .. } | PeerMessage::LogSpace(_)) => message,
     })
 }
 

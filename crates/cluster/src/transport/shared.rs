@@ -324,7 +324,9 @@ impl Shared {
 impl Network for Shared {
     fn send(&self, to: NodeId, message: PeerMessage) {
         let lane = match &message {
-            PeerMessage::Raft(_) | PeerMessage::Start(_) | PeerMessage::Room(_) => Lane::Control,
+            PeerMessage::Raft(_) | PeerMessage::Start(_) | PeerMessage::LogSpace(_) => {
+                Lane::Control
+            }
             PeerMessage::Payload { payload, .. } => Lane::Payloads(payload.name.worker),
             PeerMessage::FetchPayloads { .. }
             | PeerMessage::FetchedPayload { .. }

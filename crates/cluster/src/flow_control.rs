@@ -1,36 +1,36 @@
-//! Room for the log, as a leader sees it on all voters (rule 14).
+//! Flow control: a leader accepts commands by the space of all logs (rule 14).
 //!
-//! Each node tells the leader by how much its log may grow. A commit needs a majority, so the room that counts is the smallest of
+//! Each node tells the leader by how much its log may grow. A commit needs a majority, so the space that counts is the smallest of
 //! the best majority; and the leader itself has to write, because it answers only what is on its own disk.
 //!
 //! ```text
-//!   900 MiB │ 700 MiB │ none        accepts all: a majority has room, and the third gets an image later
+//!   900 MiB │ 700 MiB │ none        accepts all: a majority has space, and the third gets an image later
 //!   900 MiB │ 90 MiB, low │ none    accepts a part of the 90 MiB at each tick
-//!   900 MiB │ none │ none           answers Busy, until an image of the tables makes room
+//!   900 MiB │ none │ none           answers Busy, until an image of the tables makes space
 //! ```
-//! If the leader's own log is full, and its last image has made no room, the answer is that the log is full: waiting does not help,
+//! If the leader's own log is full, and its last image has made no space, the answer is that the log is full: waiting does not help,
 //! unless the leader finds another node to hand over to.
 //!
-//! What is in flight then still has room: a log is without room when its next two files of each stream do not fit
-//! (`storage/log_budget.rs`). So entries go on to be committed and applied, and an image of them makes room.
+//! What is in flight then still has space: a log is without space when its next two files of each stream do not fit
+//! (`storage/log_budget.rs`). So entries go on to be committed and applied, and an image of them makes space.
 //!
 //! A voter that has not told for two election timeouts cannot write, either. One that has not told a new leader yet counts as if it
-//! had room.
+//! had space.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
-use crate::log_room::Room;
+use crate::log_space::LogSpace;
 use crate::membership::Membership;
 use crate::network::NodeId;
 
-/// Ticks in which a leader with little room would fill it, if it stayed the same.
+/// Ticks in which a leader with little space would fill it, if it stayed the same.
 const FILL_TICKS: u64 = 128;
 /// What a group takes at least: a block for its payload, and one for its entry.
 const GROUP_BYTES: i64 = 8192;
-/// The allowance of a leader with enough room.
+/// The allowance of a leader with enough space.
 const UNLIMITED: i64 = i64::MAX;
 
 /// How a leader accepts commands.
@@ -39,30 +39,30 @@ pub(crate) enum Pace {
     /// As many as come.
     #[default]
     Open,
-    /// A part of the room at each tick.
+    /// A part of the space at each tick.
     Slowed,
-    /// None: too few voters have room.
+    /// None: too few voters have space.
     Refused,
 }
 
-/// The answer of a leader to commands, by the room for the log.
+/// The answer of a leader to commands, by the space for the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Gate {
     /// They are accepted.
     Open,
     /// Not now: the client sends them again.
     Busy,
-    /// The leader's own log is full, and its last image has made no room: an operator has to help.
+    /// The leader's own log is full, and its last image has made no space: an operator has to help.
     Full,
 }
 
-/// The room of the voters, and what follows from it for a leader.
+/// The space of the voters, and what follows from it for a leader.
 #[derive(Debug)]
-pub(crate) struct Rooms {
-    /// Ticks after which a voter that does not tell has no room.
+pub(crate) struct FlowControl {
+    /// Ticks after which a voter that does not tell has no space.
     patience: u64,
     reports: Mutex<Reports>,
-    /// Writers of this node that wait for room.
+    /// Writers of this node that wait for space.
     waiting_writers: AtomicUsize,
     /// Bytes of commands that are accepted until the next tick.
     allowance: AtomicI64,
@@ -74,13 +74,13 @@ struct Reports {
     /// The tick at which the node was elected.
     elected: u64,
     /// By node, with the tick of the last report.
-    rooms: BTreeMap<NodeId, (Room, u64)>,
+    spaces: BTreeMap<NodeId, (LogSpace, u64)>,
     pace: Pace,
-    /// The tick at which leadership was last offered for lack of room, and the voter.
+    /// The tick at which leadership was last offered for lack of space, and the voter.
     offered: Option<(u64, NodeId)>,
 }
 
-impl Rooms {
+impl FlowControl {
     pub(crate) fn new(election_ticks: usize) -> Self {
         Self {
             patience: 2 * election_ticks as u64,
@@ -90,7 +90,7 @@ impl Rooms {
         }
     }
 
-    /// A writer of this node waits for room, or has got some.
+    /// A writer of this node waits for space, or has got some.
     pub(crate) fn note_writer(&self, waits: bool) {
         if waits {
             self.waiting_writers.fetch_add(1, Ordering::Relaxed);
@@ -99,22 +99,22 @@ impl Rooms {
         }
     }
 
-    /// Whether a writer of this node waits for room: its log or its disk is full.
+    /// Whether a writer of this node waits for space: its log or its disk is full.
     pub(crate) fn is_full(&self) -> bool {
         self.waiting_writers.load(Ordering::Relaxed) > 0
     }
 
-    /// Another node has this room.
-    pub(crate) fn note(&self, node: NodeId, room: Room) {
+    /// Another node has this space.
+    pub(crate) fn note(&self, node: NodeId, space: LogSpace) {
         let mut reports = self.reports.lock();
         let ticks = reports.ticks;
-        reports.rooms.insert(node, (room, ticks));
+        reports.spaces.insert(node, (space, ticks));
     }
 
     /// This node was elected: what others have told an earlier leader may be old.
     pub(crate) fn begin_office(&self) {
         let mut reports = self.reports.lock();
-        reports.rooms.clear();
+        reports.spaces.clear();
         reports.elected = reports.ticks;
     }
 
@@ -126,18 +126,18 @@ impl Rooms {
         self.allowance.store(UNLIMITED, Ordering::Relaxed);
     }
 
-    /// Time has passed on a leader, with the room of its own log. Returns a voter to which leadership is to be offered, if the
-    /// leader has no room and `may_stay` is false.
+    /// Time has passed on a leader, with the space of its own log. Returns a voter to which leadership is to be offered, if the
+    /// leader has no space and `may_stay` is false.
     pub(crate) fn tick_leader(
         &self,
-        (leader, own): (NodeId, Room),
+        (leader, own): (NodeId, LogSpace),
         members: &Membership,
         may_stay: bool,
     ) -> Option<NodeId> {
         let mut reports = self.reports.lock();
         reports.ticks += 1;
-        (reports.rooms).retain(|node, _| members.nodes().any(|it| it == *node));
-        let mut voters: Vec<(Room, NodeId)> = members
+        (reports.spaces).retain(|node, _| members.nodes().any(|it| it == *node));
+        let mut voters: Vec<(LogSpace, NodeId)> = members
             .voters()
             .map(|node| {
                 let is_leader = node == leader;
@@ -145,12 +145,12 @@ impl Rooms {
                 (if is_leader { own } else { told() }, node)
             })
             .collect();
-        // The most room first.
+        // The most space first.
         voters.sort_by(|one, other| other.cmp(one));
         let majority = &voters[..=voters.len() / 2];
-        let least = majority.iter().map(|(room, _)| room.bytes).min();
-        let least = least.unwrap_or(0).min(own.bytes);
-        let is_low = own.is_low || majority.iter().any(|(room, _)| room.is_low);
+        let least = majority.iter().map(|(space, _)| space.usable_bytes).min();
+        let least = least.unwrap_or(0).min(own.usable_bytes);
+        let is_low = own.is_low || majority.iter().any(|(space, _)| space.is_low);
         reports.pace = match least {
             0 => Pace::Refused,
             _ if is_low => Pace::Slowed,
@@ -168,12 +168,12 @@ impl Rooms {
         };
         self.allowance.store(allowance, Ordering::Relaxed);
         let is_due = |(at, _): (u64, NodeId)| reports.ticks - at >= self.patience;
-        if own.bytes > 0 || may_stay || !reports.offered.is_none_or(is_due) {
+        if own.usable_bytes > 0 || may_stay || !reports.offered.is_none_or(is_due) {
             return None;
         }
         // One that has not told cannot be relied on, and the last one may have refused.
-        let can_lead = |(room, node): &&(Room, NodeId)| {
-            room.bytes > 0 && !room.is_low && reports.rooms.contains_key(node)
+        let can_lead = |(space, node): &&(LogSpace, NodeId)| {
+            space.usable_bytes > 0 && !space.is_low && reports.spaces.contains_key(node)
         };
         let is_other = |node: NodeId| reports.offered.is_none_or(|(_, last)| last != node);
         let suitable = || voters.iter().filter(can_lead).map(|(_, node)| *node);
@@ -207,30 +207,33 @@ impl Rooms {
         }
     }
 
-    /// Whether a leader accepts no commands, as too few voters have room.
+    /// Whether a leader accepts no commands, as too few voters have space.
     pub(crate) fn refuses(&self) -> bool {
         self.reports.lock().pace == Pace::Refused
     }
 
-    /// How a leader accepts commands, and the room that other nodes have told it.
-    pub(crate) fn show(&self) -> (Pace, BTreeMap<NodeId, Room>) {
+    /// How a leader accepts commands, and the space that other nodes have told it.
+    pub(crate) fn show(&self) -> (Pace, BTreeMap<NodeId, LogSpace>) {
         let reports = self.reports.lock();
-        let rooms = reports.rooms.iter().map(|(node, (room, _))| (*node, *room));
-        (reports.pace, rooms.collect())
+        let spaces = reports
+            .spaces
+            .iter()
+            .map(|(node, (space, _))| (*node, *space));
+        (reports.pace, spaces.collect())
     }
 }
 
 impl Reports {
-    /// The room of another voter.
-    fn of(&self, node: NodeId, patience: u64) -> Room {
-        let (room, since) = match self.rooms.get(&node) {
-            Some((room, at)) => (*room, *at),
-            None => (Room::UNKNOWN, self.elected),
+    /// The space of another voter.
+    fn of(&self, node: NodeId, patience: u64) -> LogSpace {
+        let (space, since) = match self.spaces.get(&node) {
+            Some((space, at)) => (*space, *at),
+            None => (LogSpace::UNKNOWN, self.elected),
         };
         if self.ticks - since > patience {
-            Room::NONE
+            LogSpace::NONE
         } else {
-            room
+            space
         }
     }
 }
@@ -250,24 +253,27 @@ mod tests {
         Membership::new(&voters)
     }
 
-    fn room(bytes: u64, is_low: bool) -> Room {
-        Room { bytes, is_low }
+    fn space(usable_bytes: u64, is_low: bool) -> LogSpace {
+        LogSpace {
+            usable_bytes,
+            is_low,
+        }
     }
 
-    /// The pace of a leader with these rooms; the first is its own.
-    fn pace(rooms: &[Room]) -> Pace {
-        let it = Rooms::new(10);
+    /// The pace of a leader with these spaces; the first is its own.
+    fn pace(spaces: &[LogSpace]) -> Pace {
+        let it = FlowControl::new(10);
         it.begin_office();
-        for (number, room) in (1..).zip(rooms) {
-            it.note(node(number), *room);
+        for (number, space) in (1..).zip(spaces) {
+            it.note(node(number), *space);
         }
-        it.tick_leader((node(1), rooms[0]), &members(rooms.len() as u64), true);
+        it.tick_leader((node(1), spaces[0]), &members(spaces.len() as u64), true);
         it.show().0
     }
 
     #[test]
-    fn the_room_of_a_majority_counts() {
-        let (much, low, none) = (room(1 << 30, false), room(1 << 20, true), Room::NONE);
+    fn the_space_of_a_majority_counts() {
+        let (much, low, none) = (space(1 << 30, false), space(1 << 20, true), LogSpace::NONE);
         assert_eq!(pace(&[much, much, none]), Pace::Open);
         assert_eq!(pace(&[much, none, much]), Pace::Open);
         assert_eq!(pace(&[much, low, none]), Pace::Slowed);
@@ -284,10 +290,10 @@ mod tests {
     }
 
     #[test]
-    fn a_voter_that_does_not_tell_has_no_room() {
-        let (it, much) = (Rooms::new(10), room(1 << 30, false));
+    fn a_voter_that_does_not_tell_has_no_space() {
+        let (it, much) = (FlowControl::new(10), space(1 << 30, false));
         it.begin_office();
-        it.note(node(2), Room::NONE);
+        it.note(node(2), LogSpace::NONE);
         let after = |ticks: u64| {
             for _ in 0..ticks {
                 it.tick_leader((node(1), much), &members(3), true);
@@ -306,11 +312,11 @@ mod tests {
     }
 
     #[test]
-    fn with_little_room_a_part_of_it_is_accepted() {
-        let it = Rooms::new(10);
+    fn with_little_space_a_part_of_it_is_accepted() {
+        let it = FlowControl::new(10);
         let members = members(1);
         let tick = |bytes, is_low| {
-            let to = it.tick_leader((node(1), room(bytes, is_low)), &members, true);
+            let to = it.tick_leader((node(1), space(bytes, is_low)), &members, true);
             assert_eq!(to, None);
         };
         assert!(it.accept(usize::MAX), "a node that was just elected");
@@ -343,10 +349,10 @@ mod tests {
     }
 
     #[test]
-    fn a_full_log_is_told_from_one_that_gets_room() {
-        let it = Rooms::new(10);
+    fn a_full_log_is_told_from_one_that_gets_space() {
+        let it = FlowControl::new(10);
         let gates = |bytes, is_low| {
-            it.tick_leader((node(1), room(bytes, is_low)), &members(1), true);
+            it.tick_leader((node(1), space(bytes, is_low)), &members(1), true);
             [Gate::Open, Gate::Busy, Gate::Full].map(|own| it.gate(own, 1))
         };
         let all = [Gate::Open, Gate::Busy, Gate::Full];
@@ -358,28 +364,31 @@ mod tests {
     }
 
     #[test]
-    fn a_leader_without_room_hands_over_to_another() {
-        let it = Rooms::new(10);
-        let offers = |own: Room, other: Room, may_stay: bool, ticks: u64| {
+    fn a_leader_without_space_hands_over_to_another() {
+        let it = FlowControl::new(10);
+        let offers = |own: LogSpace, other: LogSpace, may_stay: bool, ticks: u64| {
             let mut offers = Vec::new();
             for tick in 1..=ticks {
-                it.note(node(2), Room::NONE);
+                it.note(node(2), LogSpace::NONE);
                 it.note(node(3), other);
                 let to = it.tick_leader((node(1), own), &members(3), may_stay);
                 offers.extend(to.map(|to| (tick, to.number())));
             }
             offers
         };
-        let much = room(1 << 30, false);
+        let much = space(1 << 30, false);
         let none = Vec::<(u64, u64)>::new();
         assert_eq!(offers(much, much, false, 10), none);
         assert_eq!(
-            offers(Room::NONE, much, true, 10),
+            offers(LogSpace::NONE, much, true, 10),
             none,
-            "an image makes room"
+            "an image makes space"
         );
-        assert_eq!(offers(Room::NONE, room(9, true), false, 10), none);
+        assert_eq!(offers(LogSpace::NONE, space(9, true), false, 10), none);
         let again = STALL_TICKS + 1;
-        assert_eq!(offers(Room::NONE, much, false, again), [(1, 3), (again, 3)]);
+        assert_eq!(
+            offers(LogSpace::NONE, much, false, again),
+            [(1, 3), (again, 3)]
+        );
     }
 }
