@@ -24,12 +24,13 @@ const STATUS_TIMEOUT: Duration = Duration::from_secs(2);
 const TIMEOUT: Duration = Duration::from_secs(600);
 
 const HELP: &str = "\
-The backup has everything that was committed when the command began, as far as the node knew: a follower is asked that lags
-least, or the node of --node. Commands go on meanwhile. Into the directory of an earlier backup of the same node, only what has
-changed is copied; the earlier backup is replaced when the new one is whole. Without --node, that node is found.
+The backup has everything that its node knew to be committed when the command began. That is the node of --node, or else the
+follower that lags least. Commands go on during that time. Into the directory of an earlier backup of the same node, only changed
+parts are copied, and the earlier backup stays until the new one is whole; without --node, that node is found. A node begins the
+next backup when nine times as long has passed as its image took: a command that comes earlier waits.
 
 Read it as a database: namiki check BACKUP, namiki tables BACKUP, namiki scan BACKUP TABLE, namiki export BACKUP ...
-Restore it into a new cluster, with another `cluster` in its configuration: namiki node --config FILE init --backup BACKUP
+Restore it into a new cluster, with another `cluster` in its configuration: namiki node init --config FILE --backup BACKUP
 for every node, each with the same backup; then start them.
 
   namiki cluster backup /backup/bank                                    the cluster in the folder namiki-cluster

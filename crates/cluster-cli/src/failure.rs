@@ -91,7 +91,9 @@ pub(crate) enum Failure {
         problems: usize,
     },
     /// A node's process runs already.
-    #[error("node {node} is already running, as process {pid}")]
+    #[error(
+        "node {node} is already running, as process {pid}; namiki cluster restart {node} stops and starts it"
+    )]
     Running {
         /// The node.
         node: u64,
@@ -166,7 +168,7 @@ pub(crate) enum Failure {
     },
     /// A replacement was itself replaced.
     #[error(
-        "another command has replaced node {node} in the meantime; it is incarnation {incarnation} now"
+        "another command has replaced node {node} in the meantime; it is incarnation {incarnation} now: run namiki cluster status"
     )]
     ReplacedAgain {
         /// The node.

@@ -155,7 +155,7 @@ pub(crate) struct NodeArgument {
 
 #[derive(Args, Debug)]
 pub(crate) struct StartArguments {
-    /// Number of nodes: 1, 3 or 5, as a majority of them must run. Default 3
+    /// Number of nodes, from 1 to 9. A majority of them must run, so choose 1, 3 or 5. Default 3
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=9))]
     nodes: Option<u16>,
     /// Workers of each node, each with a log of its own. Default 2

@@ -47,7 +47,7 @@ Then, on each machine:
   namiki node --config node.toml                 runs the node; Ctrl-C or SIGTERM ends it in good order
 
 To join a cluster that runs, with a number of its own and some of the members in its configuration:
-  namiki node init --join --config node.toml     once; then run the node, and, on any machine:
+  namiki node init --config node.toml --join     once; then run the node, and, on any machine:
   namiki cluster add 4 --config node.toml        makes it a member, and waits until it votes
 
 To try a cluster on one machine, namiki cluster start writes the configurations itself.";

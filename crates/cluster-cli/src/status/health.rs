@@ -32,7 +32,7 @@ pub(super) fn problems(before: &[Seen], now: &[Seen]) -> Vec<String> {
     if leader.is_none() {
         let answering = now.iter().filter_map(Seen::status).count();
         problems.push(format!(
-            "no leader: {answering} of {nodes} nodes answer, and {} are needed",
+            "no leader: {answering} of {nodes} nodes answer, and {} are needed; start those that are down",
             nodes / 2 + 1
         ));
     }
@@ -47,7 +47,7 @@ pub(super) fn problems(before: &[Seen], now: &[Seen]) -> Vec<String> {
     for member in &members {
         if is_complete && now.iter().all(|seen| seen.number() != Some(member.node)) {
             problems.push(format!(
-                "node {} was not asked: none of the addresses leads to it",
+                "node {} was not asked: none of the addresses leads to it; name its address, too",
                 member.node
             ));
         }
@@ -70,7 +70,9 @@ fn of_node(
     let number = status.node;
     match members.iter().find(|it| it.node == number) {
         None => {
-            problems.push(format!("node {number} is not a member of the cluster"));
+            problems.push(format!(
+                "node {number} is not a member of the cluster; namiki cluster add {number} makes it one, or stop it"
+            ));
             return;
         }
         // It gets no log, so nothing else is a surprise.
@@ -100,24 +102,27 @@ fn of_node(
     }
     if status.missing_payloads > 0 {
         problems.push(format!(
-            "node {number} lacks {} payloads of its log, fetches them, and does not participate until then",
+            "node {number} lacks {} payloads of its log, fetches them, and does not participate until then; check its disk, and start the \
+             nodes that are down, as they may have them",
             grouped(status.missing_payloads)
         ));
     }
     if status.waits_for_room {
         problems.push(format!(
-            "node {number} has no room: its log or its disk is full, and writes wait until there is some"
+            "node {number} has no room: its log or its disk is full, and writes wait until there is some; free space on its disk, or read its \
+             log for why no image of the tables makes room"
         ));
     }
     if status.may_have_forgotten {
         problems.push(format!(
             "node {number} may have forgotten votes and acknowledgements, because its log was damaged: it does not vote before all other \
-             voters have answered, and it has what they have"
+             voters have answered, and it has what they have; start the nodes that are down, and check its disk"
         ));
     }
     if status.applied_lsn < committed {
         problems.push(format!(
-            "node {number} lags: it has applied {} of {} committed entries",
+            "node {number} lags: it has applied {} of {} committed entries; if it does not catch up, compare its disk and its links with those of the \
+             others",
             grouped(status.applied_lsn),
             grouped(committed)
         ));

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::look::{Seen, leader};
+use super::look::{Seen, earlier, leader};
 use super::table::{rate, role_text};
 
 #[derive(Serialize)]
@@ -53,7 +53,7 @@ struct State<'a> {
 pub(super) fn text(before: &[Seen], now: &[Seen], problems: &[String]) -> String {
     let statuses = now.iter().filter_map(Seen::status);
     let committed = statuses.map(|it| it.committed_lsn).max().unwrap_or(0);
-    let nodes = before.iter().zip(now).map(|(before, seen)| Node {
+    let nodes = now.iter().map(|seen| Node {
         node: seen.number(),
         address: &seen.site.address,
         reachable: seen.answer.is_ok(),
@@ -70,7 +70,7 @@ pub(super) fn text(before: &[Seen], now: &[Seen], problems: &[String]) -> String
             applied_index: status.applied_lsn,
             lag: committed.saturating_sub(status.applied_lsn),
             commands_applied: status.commands_applied,
-            commands_per_second: rate(before, seen),
+            commands_per_second: earlier(before, seen).and_then(|before| rate(before, seen)),
             log_bytes: status.log_bytes,
             log_bytes_max: status.log_bytes_max,
             missing_payloads: status.missing_payloads,

@@ -155,6 +155,19 @@ pub(crate) fn look_at_members(sites: Vec<Site>, options: &ClientOptions) -> Vec<
     seen
 }
 
+/// What was seen of the same node before: by its number, or by its address if one of the two did not answer. Nodes are added
+/// and removed between two looks.
+pub(super) fn earlier<'a>(before: &'a [Seen], seen: &Seen) -> Option<&'a Seen> {
+    let number = seen.number();
+    let is_same = |it: &&Seen| number.is_some() && it.number() == number;
+    let is_there = |it: &&Seen| {
+        let is_one_unknown = number.is_none() || it.number().is_none();
+        is_one_unknown && it.site.address == seen.site.address
+    };
+    let by_number = before.iter().find(is_same);
+    by_number.or_else(|| before.iter().find(is_there))
+}
+
 /// What the leader says, or else the node with the most recent log.
 pub(crate) fn latest(seen: &[Seen]) -> Option<&NodeStatus> {
     let statuses = seen.iter().filter_map(Seen::status);

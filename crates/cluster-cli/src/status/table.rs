@@ -6,7 +6,7 @@ use namiki_client::protocol::{NodeStatus, Role};
 use namiki_terminal::number_format;
 
 use super::Links;
-use super::look::{ProcessState, Seen};
+use super::look::{ProcessState, Seen, earlier};
 
 const COLUMNS: [&str; 13] = [
     "node",
@@ -32,10 +32,13 @@ pub(super) fn table(before: &[Seen], now: &[Seen], problems: &[String], cuts: &L
     let statuses = now.iter().filter_map(Seen::status);
     let committed = statuses.map(|it| it.committed_lsn).max();
     let mut rows = vec![COLUMNS.map(str::to_owned).to_vec()];
-    for (before, seen) in before.iter().zip(now) {
+    for seen in now {
         let mut row = vec![name_of(seen), process_of(seen)];
         match seen.status() {
-            Some(status) => row.extend(columns_of(status, committed, rate(before, seen))),
+            Some(status) => {
+                let rate = earlier(before, seen).and_then(|before| rate(before, seen));
+                row.extend(columns_of(status, committed, rate));
+            }
             None => {
                 let is_silent = !matches!(
                     seen.site.process,
@@ -146,6 +149,8 @@ fn aligned(rows: &[Vec<String>], numbers: std::ops::Range<usize>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::super::health::tests::healthy;
     use super::*;
 
@@ -156,6 +161,44 @@ mod tests {
         let text = aligned(&rows, 3..4);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines, ["a     b  c      d  e", "long  x  y  1,000  z"]);
+    }
+
+    /// Node 2 was removed between the two looks, and node 4 was added.
+    #[test]
+    fn rates_belong_to_nodes_if_members_change() {
+        let mut before = healthy();
+        let status = |seen: &mut Seen, commands: u64, node: u64| {
+            let status = seen.answer.as_mut().expect("it answers");
+            (status.commands_applied, status.node) = (commands, node);
+        };
+        status(&mut before[1], 5_090, 2);
+        let mut now = vec![before[0].clone(), before[2].clone(), before[1].clone()];
+        for seen in &mut now {
+            seen.at += Duration::from_secs(1);
+        }
+        status(&mut now[0], 190, 1);
+        status(&mut now[1], 1_090, 3);
+        status(&mut now[2], 7_090, 4);
+        now[2].site.address = "10.0.0.4:7500".to_owned();
+        let text = table(&before, &now, &[], &Links::new());
+        let lines: Vec<Vec<&str>> = (text.lines().skip(1))
+            .map(|line| line.split_whitespace().collect())
+            .collect();
+        assert_eq!(lines.len(), 3, "{text}");
+        assert_eq!((lines[0][0], lines[0][10]), ("1", "100"), "{text}");
+        assert_eq!((lines[1][0], lines[1][10]), ("3", "1,000"), "{text}");
+        // Without a rate.
+        assert_eq!(
+            (lines[2][0], lines[2].len()),
+            ("4", lines[0].len() - 1),
+            "{text}"
+        );
+        // A node that did not answer has its address.
+        let mut silent = healthy();
+        silent[1].answer = Err("why".to_owned());
+        let found = earlier(&silent, &before[1]).map(|it| &it.site.address);
+        assert_eq!(found, Some(&before[1].site.address));
+        assert!(earlier(&before[..1], &before[1]).is_none());
     }
 
     #[test]

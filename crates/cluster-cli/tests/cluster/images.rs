@@ -169,9 +169,9 @@ fn a_backup_is_restored_into_a_new_cluster() {
         let config = restored.0.path().join(format!("node-{node}/namiki.toml"));
         let init = [
             "node",
+            "init",
             "--config",
             config.to_str().unwrap(),
-            "init",
             "--backup",
             backup,
         ];
