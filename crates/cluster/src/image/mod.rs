@@ -17,10 +17,10 @@
 //! | `receiver.rs` | copies an image of another node |
 //!
 //! # Invariants
-//! - I1. The log is truncated through an entry only when an image at or above it is durable (`TruncateBeforeImage`).
-//! - I2. An image has the sessions exactly as of its entry: the applier writes their rows between two entries, when it opens the
+//! - IM1. The log is truncated through an entry only when an image at or above it is durable (`TruncateBeforeImage`).
+//! - IM2. An image has the sessions exactly as of its entry: the applier writes their rows between two entries, when it opens the
 //!   view.
-//! - I3. An installed image is whole and durable before the directory names it; until then the node goes on with what it has.
+//! - IM3. An installed image is whole and durable before the directory names it; until then the node goes on with what it has.
 
 pub(crate) mod checkpointer;
 pub(crate) mod receiver;

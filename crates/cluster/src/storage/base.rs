@@ -13,11 +13,11 @@
 //! state: the one with entry S, and the one that the truncation has begun.
 //!
 //! # Invariants
-//! - E1. The first record of each generation's stream 0, and of each file that a truncation begins,
+//! - BR1. The first record of each generation's stream 0, and of each file that a truncation begins,
 //!   is a base record.
-//! - E2. A base record at S is written only if an image at S is durable, so the recovered state of
+//! - BR2. A base record at S is written only if an image at S is durable, so the recovered state of
 //!   a directory is never behind what was truncated.
-//! - E3. Files of stream 0 go only if a later base record with the same S is durable.
+//! - BR3. Files of stream 0 go only if a later base record with the same S is durable.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -134,7 +134,7 @@ impl RaftHead {
         let snapshot = self.base.snapshot.position.index;
         let is_durable = |it: &&Segment| it.file_number.load(Ordering::Acquire) > 0;
         let durable = || self.segments.iter().take_while(is_durable);
-        // E3.
+        // BR3.
         let has_record = durable().any(|it| it.snapshot == snapshot);
         if snapshot == 0 || !has_record {
             return None;

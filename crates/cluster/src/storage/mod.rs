@@ -22,12 +22,12 @@
 //! S.
 //!
 //! # Invariants
-//! - N1. Every later opening finds the data for which a flush has returned.
-//! - N2. The data that an opening has returned is durable, and the next one finds it again: the
+//! - NS1. Every later opening finds the data for which a flush has returned.
+//! - NS2. The data that an opening has returned is durable, and the next one finds it again: the
 //!   tails are hardened, and if entries were cut off, a truncation is durable.
 //!   What was lost by damage to stream 0 is noted in the manifest, together with the cut.
-//! - N3. A failed append has changed nothing. An accepted record has its place on the disk.
-//! - N4. A directory without a manifest is never opened.
+//! - NS3. A failed append has changed nothing. An accepted record has its place on the disk.
+//! - NS4. A directory without a manifest is never opened.
 //!
 //! Paper: raft-pwal §3.2 (a log file for each worker, put in order by the LSN)
 

@@ -111,7 +111,7 @@ impl NodeStore {
         self.has_base.load(Ordering::Relaxed)
     }
 
-    /// Appends a base record, under the lock of the head: a segment begins (`base.rs`, E1).
+    /// Appends a base record, under the lock of the head: a segment begins (`base.rs`, BR1).
     pub(super) fn append_base(&self, head: &mut RaftHead) -> Result<(), StoreError> {
         let base = head.next_base();
         let record = RaftRecord::Base(Box::new(base.clone()));

@@ -3,7 +3,7 @@
 //! A new certificate applies to connections that are made from then on; existing ones continue.
 //!
 //! # Invariants
-//! - N1. A peer that dials without a certificate of the authority costs the buffers of one
+//! - TC1. A peer that dials without a certificate of the authority costs the buffers of one
 //!   handshake, for no longer than the timeout of a hello.
 
 use std::fs;

@@ -16,9 +16,9 @@ use crate::table::raw_table::TableId;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg(feature = "simulation")]
 pub enum ReplicaFault {
-    /// A group does not compare the incarnation of a record that it has locked (`replica/mod.rs`, G4).
+    /// A group does not compare the incarnation of a record that it has locked (`replica/mod.rs`, RG4).
     RecordReused,
-    /// A table takes the number of one of its name that was dropped (G3).
+    /// A table takes the number of one of its name that was dropped (RG3).
     NumberReused,
 }
 

@@ -110,7 +110,7 @@ impl GroupBuffers {
         self.undo.clear();
     }
 
-    /// Forgets the tables that were dropped. The group may have rows of them, and keeps those tables (`replica/mod.rs`, G3).
+    /// Forgets the tables that were dropped. The group may have rows of them, and keeps those tables (`replica/mod.rs`, RG3).
     pub(super) fn forget_dropped(&mut self, kept: &mut impl Extend<Arc<RawTable>>) {
         if self.tables.iter().any(|table| table.is_dropped()) {
             self.lookup_cache.clear();
@@ -227,7 +227,7 @@ impl GroupTransaction {
             if is_new {
                 break record;
             }
-            // Its key may have left the index since, and the record may be another key's (`replica/mod.rs`, G4).
+            // Its key may have left the index since, and the record may be another key's (`replica/mod.rs`, RG4).
             match row_lock::try_lock(record, self.locks.group, next) {
                 Attempt::Acquired if record.is_current() => break record,
                 Attempt::Acquired => row_lock::unlock(record),

@@ -53,7 +53,7 @@ impl GroupPool {
         }
     }
 
-    /// Returns the number of a group that has released its locks (`replica/mod.rs`, G1).
+    /// Returns the number of a group that has released its locks (`replica/mod.rs`, RG1).
     pub(super) fn give_back_number(&mut self, number: GroupNumber, mut records: Vec<RecordRef>) {
         self.free_numbers.push(number);
         if self.record_lists.len() < KEPT_MAX && size_of_val(&*records) <= KEPT_BYTES_MAX {

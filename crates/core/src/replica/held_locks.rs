@@ -30,7 +30,7 @@ pub struct HeldLocks {
     pub(super) released: usize,
     /// The records that it has made. Those that get no version leave the index again.
     pub(super) new: NewRecords,
-    /// The tables of a sealed group's records (`replica/mod.rs`, G3).
+    /// The tables of a sealed group's records (`replica/mod.rs`, RG3).
     pub(super) tables: SmallVec<[Arc<RawTable>; 4]>,
 }
 

@@ -21,12 +21,12 @@
 //! group's epoch is over when it is installed, and certified, since only what a quorum has made durable is installed.
 //!
 //! # Invariants
-//! - G1. A group's number is another group's only after the group has released all its locks.
-//! - G2. Versions are installed by one thread at a time (`Engine::installed` is locked for writing), with ascending stamps:
+//! - RG1. A group's number is another group's only after the group has released all its locks.
+//! - RG2. Versions are installed by one thread at a time (`Engine::installed` is locked for writing), with ascending stamps:
 //!   what `storage/record.rs` asks of a replica (R3).
-//! - G3. A group keeps the tables in memory that it has used, until its locks are released: a table may be dropped before
+//! - RG3. A group keeps the tables in memory that it has used, until its locks are released: a table may be dropped before
 //!   (R1). Rows of a dropped table are not installed, here or on any other node: its number is never used again.
-//! - G4. A record is taken out of the index only while its lock is held by `REMOVER` (`row_lock.rs`), which is no group. A group that has
+//! - RG4. A record is taken out of the index only while its lock is held by `REMOVER` (`row_lock.rs`), which is no group. A group that has
 //!   locked a record compares its incarnation after that, and looks the key up again if it has ended.
 //!
 //! Paper: raft-pwal §3.2, §3.3

@@ -22,7 +22,7 @@ pub(super) const FREE: u64 = 0;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct GroupNumber(pub(super) u32);
 
-/// Has the lock while a record's key enters the index for the applier, or leaves it (`replica/mod.rs`, G4).
+/// Has the lock while a record's key enters the index for the applier, or leaves it (`replica/mod.rs`, RG4).
 pub(super) const REMOVER: GroupNumber = GroupNumber(u32::MAX);
 
 /// The outcome of an attempt to lock a row.
