@@ -59,10 +59,10 @@ pub enum RestoreError {
     /// The copy cannot be made a node's tables.
     #[error("the copy of the backup cannot be opened: remove the node's directory, and try again")]
     Tables(#[from] namiki::OpenError),
-    /// The same.
+    /// The rows of the new cluster cannot be written into the copy.
     #[error("the copy of the backup cannot be written: remove the node's directory, and try again")]
     Image(#[from] Error),
-    /// The same.
+    /// The rows of the old cluster in the copy are not valid.
     #[error(transparent)]
     Rows(RestoredRows),
 }

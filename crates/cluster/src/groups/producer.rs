@@ -175,7 +175,7 @@ impl Producer {
             Request::ChangeMembers(change) => self.change_members(from, change),
             Request::CutLinks { .. } => refused(0, "links are cut by the transport"),
             Request::Status => Some(Response::Status(Box::new(self.status()))),
-            // It reads every row while commits wait.
+            // It reads every row: one at a time, and with pauses.
             Request::StateHash if self.shared.hashes.begin() => {
                 self.shared.applier.put(ApplierEvent::StateHash(from));
                 None
