@@ -46,7 +46,7 @@ pub(crate) enum Pace {
 #[derive(Debug)]
 pub(crate) struct Rooms {
     /// Ticks after which a voter that does not tell has no room.
-    patience: u64,
+    silence_ticks: u64,
     reports: Mutex<Reports>,
     /// Writers of this node that wait for room.
     waiting_writers: AtomicUsize,
@@ -69,7 +69,7 @@ struct Reports {
 impl Rooms {
     pub(crate) fn new(election_ticks: usize) -> Self {
         Self {
-            patience: 2 * election_ticks as u64,
+            silence_ticks: 2 * election_ticks as u64,
             reports: Mutex::default(),
             waiting_writers: AtomicUsize::new(0),
             allowance: AtomicI64::new(UNLIMITED),
@@ -127,7 +127,7 @@ impl Rooms {
             .voters()
             .map(|node| {
                 let is_leader = node == leader;
-                let told = || reports.of(node, self.patience);
+                let told = || reports.of(node, self.silence_ticks);
                 (if is_leader { own } else { told() }, node)
             })
             .collect();
@@ -153,7 +153,7 @@ impl Rooms {
             }
         };
         self.allowance.store(allowance, Ordering::Relaxed);
-        let is_due = |(at, _): (u64, NodeId)| reports.ticks - at >= self.patience;
+        let is_due = |(at, _): (u64, NodeId)| reports.ticks - at >= self.silence_ticks;
         if own.bytes > 0 || may_stay || !reports.offered.is_none_or(is_due) {
             return None;
         }
@@ -198,12 +198,12 @@ impl Rooms {
 
 impl Reports {
     /// The room of another voter.
-    fn of(&self, node: NodeId, patience: u64) -> Room {
+    fn of(&self, node: NodeId, silence_ticks: u64) -> Room {
         let (room, since) = match self.rooms.get(&node) {
             Some((room, at)) => (*room, *at),
             None => (Room::UNKNOWN, self.elected),
         };
-        if self.ticks - since > patience {
+        if self.ticks - since > silence_ticks {
             Room::NONE
         } else {
             room

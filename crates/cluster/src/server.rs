@@ -24,7 +24,7 @@ use crate::transport::{Listeners, NodeSecurity, RunningTransport, Transport, Tra
 const BUFFER_SLACK_BYTES: usize = (1 << 20) + (64 << 10);
 
 /// Time for which a restart within the process tries again, and the pause in between.
-const RESTART_PATIENCE: Duration = Duration::from_secs(10);
+const RESTART_TIMEOUT: Duration = Duration::from_secs(10);
 const RESTART_PAUSE: Duration = Duration::from_millis(200);
 
 /// The reason for which a node cannot start.
@@ -231,7 +231,7 @@ impl Server {
                 // A port may still be taken, or a certificate be in the middle of its replacement.
                 Err(
                     ServerError::Security(_) | ServerError::Transport(_) | ServerError::Monitor(_),
-                ) if begin.elapsed() < RESTART_PATIENCE => std::thread::sleep(RESTART_PAUSE),
+                ) if begin.elapsed() < RESTART_TIMEOUT => std::thread::sleep(RESTART_PAUSE),
                 started => return started,
             }
         }

@@ -81,7 +81,8 @@ const ROWS: &[Row] = &[
     Row { words: &[Is("places")], within: CORE, say: "permits" },
     Row { words: &[Is("held_back")], within: ANYWHERE, say: "`admission_waits`" },
     Row { words: &[Is("come_in")], within: CORE, say: "`acquire_permit`" },
-    Row { words: &[Is("PATIENCE")], within: ANYWHERE, say: "`STALL_TIMEOUT`" },
+    Row { words: &[Has(&["patience"])], within: ANYWHERE, say: "`STALL_TIMEOUT`, `…_TIMEOUT`, `log_after`" },
+    Row { words: &[Has(&["stranger"]), Has(&["strangers"])], within: &["crates/cluster/"], say: "unauthenticated peer" },
     Row { words: &[Is("PAUSE")], within: ANYWHERE, say: "`BACKOFF`" },
     // The lock wait list.
     Row { words: &[Is("Bed")], within: CORE_AND_LOG, say: "`Parker`" },

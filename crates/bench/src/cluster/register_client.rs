@@ -20,9 +20,9 @@ use super::workload::key_of;
 use crate::error::BenchError;
 
 /// The short timeout.
-const IMPATIENCE: Duration = Duration::from_millis(100);
+const SHORT_TIMEOUT: Duration = Duration::from_millis(100);
 /// One operation in this many has the short timeout.
-const IMPATIENT_EVERY: u64 = 16;
+const SHORT_TIMEOUT_EVERY: u64 = 16;
 
 /// A client of the workload `register`.
 pub(super) struct RegisterClient {
@@ -92,26 +92,26 @@ impl RegisterClient {
             beliefs.write(rows, number, random)
         };
         let writes: Vec<RegisterWrite> = rows.iter().map(&mut write).collect();
-        let is_patient = random.below(IMPATIENT_EVERY) > 0;
-        self.submit(writes, is_patient, beliefs).await
+        let has_long_timeout = random.below(SHORT_TIMEOUT_EVERY) > 0;
+        self.submit(writes, has_long_timeout, beliefs).await
     }
 
     async fn submit(
         &mut self,
         writes: Vec<RegisterWrite>,
-        is_patient: bool,
+        has_long_timeout: bool,
         beliefs: &mut Beliefs,
     ) -> Result<(), BenchError> {
         let table = self.shared.borrow().plan.table;
         let commands: Vec<Command> = writes.iter().map(|write| write.command(table)).collect();
         let start = Instant::now();
-        let patience = if is_patient {
+        let timeout = if has_long_timeout {
             RESOLVE_TIMEOUT
         } else {
-            IMPATIENCE
+            SHORT_TIMEOUT
         };
         let outcomes = match self.session.submit(commands.clone()).await {
-            Ok(group) => self.session.wait_until(group, start + patience).await,
+            Ok(group) => self.session.wait_until(group, start + timeout).await,
             Err(error) => Err(error),
         };
         match outcomes {

@@ -193,8 +193,8 @@ impl Channel {
             }
             State::Greeting { since, said_hello } => {
                 // A stopped node still accepts connections.
-                let patience = self.options.connect_timeout.min(2 * self.options.silence);
-                let until = *since + patience;
+                let welcome_timeout = self.options.connect_timeout.min(2 * self.options.silence);
+                let until = *since + welcome_timeout;
                 if !std::mem::replace(said_hello, true) {
                     return Step::Send(hello(self.options.cluster));
                 }

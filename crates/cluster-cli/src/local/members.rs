@@ -14,7 +14,7 @@ use namiki_client::protocol::{MemberChange, NodeAddresses};
 use namiki_cluster::config::NodeConfig;
 
 use super::layout::{LocalCluster, move_aside};
-use super::promotion::take_in;
+use super::promotion::add_and_wait;
 use super::{end, start_node};
 use crate::failure::{Failure, print};
 use crate::node::{Members, NewDirectory, init, options_of, read_config, running_node};
@@ -60,7 +60,7 @@ pub(super) fn add_local(dir: &Path, number: Option<u64>) -> Result<(), Failure> 
         incarnation: directory.incarnation,
         addresses: addresses_of(&node.config, number)?,
     };
-    take_in(&mut members, &change, directory.incarnation, || {
+    add_and_wait(&mut members, &change, directory.incarnation, || {
         node.check_runs()
     })
 }
@@ -79,7 +79,7 @@ pub(super) fn add_remote(number: u64, config: &Path) -> Result<(), Failure> {
         incarnation,
         addresses: addresses_of(&config, number)?,
     };
-    take_in(&mut members, &change, incarnation, || Ok(()))
+    add_and_wait(&mut members, &change, incarnation, || Ok(()))
 }
 
 /// Removes a node from a cluster on this machine, and ends it.

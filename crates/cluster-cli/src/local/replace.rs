@@ -13,7 +13,7 @@ use namiki_client::protocol::MemberChange;
 use namiki_client::{ClientOptions, status};
 
 use super::layout::{LocalCluster, LocalNode, move_aside};
-use super::promotion::take_in;
+use super::promotion::add_and_wait;
 use super::start_node;
 use crate::failure::{Failure, print};
 use crate::node::{Members, NewDirectory, init, options_of, read_config, running_node};
@@ -50,7 +50,7 @@ pub(super) fn local(cluster: &LocalCluster, number: u64) -> Result<(), Failure> 
         node: number,
         incarnation,
     };
-    take_in(&mut members, &change, incarnation, || node.check_runs())
+    add_and_wait(&mut members, &change, incarnation, || node.check_runs())
 }
 
 /// Replaces a node on another machine, where it runs with its new directory.
@@ -78,7 +78,7 @@ pub(super) fn remote(number: u64, config: &Path) -> Result<(), Failure> {
         node: number,
         incarnation,
     };
-    take_in(&mut members, &change, incarnation, || Ok(()))
+    add_and_wait(&mut members, &change, incarnation, || Ok(()))
 }
 
 /// Moves the rest of the directory aside, if there is any, and creates the next one.

@@ -45,7 +45,7 @@ pub(crate) fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {
 }
 
 /// For tests that need the same leader throughout: it stays in spite of pauses of this machine.
-const PATIENT: &str = "--election-timeout-ms=3000";
+const LONG_TIMEOUT: &str = "--election-timeout-ms=3000";
 
 /// Runs the program until its exit status is this one. Returns its output.
 pub(super) fn until_it_exits(status: i32, arguments: &[&str]) -> String {
@@ -60,7 +60,7 @@ pub(super) fn until_it_exits(status: i32, arguments: &[&str]) -> String {
 
 #[test]
 fn metrics_move_with_the_commands() {
-    let cluster = Cluster::start_with(&["--metrics", PATIENT]);
+    let cluster = Cluster::start_with(&["--metrics", LONG_TIMEOUT]);
     let leader = cluster.leader_other_than(None);
     let follower = leader % 3 + 1;
     wait_for("everything is healthy", || {
@@ -204,7 +204,7 @@ fn a_lost_majority_is_an_error_everywhere() {
 
 #[test]
 fn the_exit_status_tells_whether_a_cluster_is_healthy() {
-    let cluster = Cluster::start_with(&[PATIENT]);
+    let cluster = Cluster::start_with(&[LONG_TIMEOUT]);
     let leader = cluster.leader_other_than(None);
     let other = leader % 3 + 1;
     let config = cluster.config_path(1);
@@ -289,7 +289,7 @@ fn the_manual_names_every_setting() {
 
 #[test]
 fn the_manual_names_the_metrics_that_there_are() {
-    let cluster = Cluster::start_with(&["--metrics", "--tls", PATIENT]);
+    let cluster = Cluster::start_with(&["--metrics", "--tls", LONG_TIMEOUT]);
     let leader = cluster.leader_other_than(None);
     let page = cluster.page(leader);
     let names = page.names();

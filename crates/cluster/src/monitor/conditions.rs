@@ -83,7 +83,7 @@ pub(crate) struct Happened {
 impl Subject {
     /// Time for which a condition must last before it is logged. What ends by itself within this
     /// time is no concern of an operator.
-    pub(crate) fn patience(self, election_timeout: Duration) -> Duration {
+    pub(crate) fn log_after(self, election_timeout: Duration) -> Duration {
         let seconds = Duration::from_secs;
         match self {
             // An election takes a few timeouts.

@@ -1,6 +1,6 @@
 //! `/metrics` and `/healthz` by HTTP/1.1, by the library hyper.
 //!
-//! Connections are limited in number and time, and a request has no body, so a stranger costs a
+//! Connections are limited in number and time, and a request has no body, so an unauthenticated peer costs a
 //! bounded amount of memory, as at the other ports (`transport/mod.rs`, T1).
 
 use std::convert::Infallible;

@@ -50,10 +50,10 @@ impl Warnings {
                 logged: None,
                 suppressed: 0,
             });
-            let patience = subject.patience(self.election_timeout);
+            let log_after = subject.log_after(self.election_timeout);
             let lasted = now.saturating_duration_since(known.since);
             let is_due = match known.logged {
-                None => lasted >= patience,
+                None => lasted >= log_after,
                 Some((_, severity)) if condition.severity > severity => true,
                 Some((at, _)) => now.saturating_duration_since(at) >= subject.lines_apart(),
             };

@@ -10,7 +10,7 @@ use raft::eraftpb::{Entry, Message, MessageType};
 use super::driver::{RaftDriver, RestoredRaft};
 use super::entry_codec::to_raft;
 use super::events_and_effects::{RaftEffect, RaftEvent};
-use super::lost_data::HELD_PATIENCE;
+use super::lost_data::HELD_TIMEOUTS;
 use super::message_codec::{Starts, encode};
 use super::payloads_here::DurablePayloads;
 use super::test_options::{ELECTION_TICKS, options};
@@ -175,12 +175,12 @@ fn an_entry_without_its_payload_asks_for_an_image() {
     let entry = to_raft(11, 1, &EntryBody::Group(payload(11)));
     append(&mut driver, leader, node, entry);
     driver.take_effects();
-    let asked = asks(&mut driver, (HELD_PATIENCE + 2) * ELECTION_TICKS);
-    let expected = (HELD_PATIENCE * ELECTION_TICKS, leader, 11);
+    let asked = asks(&mut driver, (HELD_TIMEOUTS + 2) * ELECTION_TICKS);
+    let expected = (HELD_TIMEOUTS * ELECTION_TICKS, leader, 11);
     assert_eq!((asked.len(), asked[0]), (3, expected), "{asked:?}");
     // The payload comes after all.
     restore(&mut driver, &disk, 11);
-    assert_eq!(asks(&mut driver, 2 * HELD_PATIENCE * ELECTION_TICKS), []);
+    assert_eq!(asks(&mut driver, 2 * HELD_TIMEOUTS * ELECTION_TICKS), []);
 }
 
 #[test]

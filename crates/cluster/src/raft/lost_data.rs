@@ -10,7 +10,7 @@ pub(super) const FETCH_BYTES: usize = 4 << 20;
 pub(super) const FETCH_TICKS: u32 = 2;
 
 /// Election timeouts for which a node waits for the payload of an entry that it is to append, before it asks for an image.
-pub(super) const HELD_PATIENCE: usize = 8;
+pub(super) const HELD_TIMEOUTS: usize = 8;
 
 /// How much of the log a node lacks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use std::collections::HashSet;
 use super::driver::RaftDriver;
 use super::events_and_effects::RaftEffect;
 use super::held_appends::Payloads;
-use super::lost_data::{FETCH_BYTES, FETCH_MAX, FETCH_TICKS, HELD_PATIENCE, Lacking};
+use super::lost_data::{FETCH_BYTES, FETCH_MAX, FETCH_TICKS, HELD_TIMEOUTS, Lacking};
 use crate::entry::{EntryBody, PayloadRef};
 use crate::fault_injection::Fault;
 use crate::network::{NodeId, PeerMessage};
@@ -42,14 +42,13 @@ impl RaftDriver {
             missing: self.lost.missing.len(),
             held_from: self.held.awaited_entry(),
         };
-        // In election timeouts.
-        let patience = match lacking {
+        let election_timeouts = match lacking {
             _ if self.lost.tables_lost => 1,
             Lacking { missing: 1.., .. } => 2,
             // All nodes were asked for it again and again.
             Lacking {
                 held_from: Some(_), ..
-            } => HELD_PATIENCE,
+            } => HELD_TIMEOUTS,
             _ => {
                 self.lost.ticks = 0;
                 return;
@@ -60,10 +59,10 @@ impl RaftDriver {
         }
         self.lost.then = lacking;
         self.lost.ticks += 1;
-        if self.lost.ticks < patience * self.election_ticks {
+        if self.lost.ticks < election_timeouts * self.election_ticks {
             return;
         }
-        self.lost.ticks = (patience - 1) * self.election_ticks;
+        self.lost.ticks = (election_timeouts - 1) * self.election_ticks;
         let mut others: Vec<NodeId> = self.members.others().collect();
         if self.planted.has(Fault::ImagesFromLeaderOnly) {
             others.retain(|it| Some(*it) == self.leader());

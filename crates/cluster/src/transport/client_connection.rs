@@ -117,7 +117,7 @@ enum EndReason {
 /// Accepts connections of clients, for ever.
 pub(super) async fn accept(context: Context, listener: TcpListener) {
     let limits = context.shared.settings.limits;
-    let strangers = Arc::new(Semaphore::new(limits.strangers_max));
+    let unauthenticated = Arc::new(Semaphore::new(limits.unauthenticated_max));
     let admission = Arc::new(Admission {
         budget: Budget::of_bytes(limits.client_buffer_bytes_max),
         large: LargeRequests::new(),
@@ -126,11 +126,11 @@ pub(super) async fn accept(context: Context, listener: TcpListener) {
         match listener.accept().await {
             Ok((stream, address)) => {
                 // Beyond the limit it is closed at once.
-                let Ok(stranger) = Arc::clone(&strangers).try_acquire_owned() else {
+                let Ok(permit) = Arc::clone(&unauthenticated).try_acquire_owned() else {
                     continue;
                 };
                 let admission = Arc::clone(&admission);
-                let serving = serve(context.clone(), stream, address, stranger, admission);
+                let serving = serve(context.clone(), stream, address, permit, admission);
                 context.spawn(serving);
             }
             Err(error) => {
@@ -145,7 +145,7 @@ async fn serve(
     context: Context,
     stream: TcpStream,
     address: SocketAddr,
-    stranger: OwnedSemaphorePermit,
+    permit: OwnedSemaphorePermit,
     admission: Arc<Admission>,
 ) {
     let shared = &context.shared;
@@ -164,7 +164,7 @@ async fn serve(
             let budget = admission.budget.clone();
             let mut reader = FrameReader::with_budget(from, CHUNK_BYTES, budget);
             let result = say_hello(shared, &mut reader, &shown, until).await;
-            drop(stranger);
+            drop(permit);
             match result {
                 Ok(()) => {
                     let name = shown.client(address.ip());

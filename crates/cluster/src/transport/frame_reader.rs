@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stranger_is_given_memory_as_its_frame_arrives() {
+    fn an_unauthenticated_peer_is_given_memory_as_its_frame_arrives() {
         run(async {
             let budget = Budget::of_bytes(1 << 20);
             let (mut sender, receiver) = tokio::io::duplex(1 << 20);

@@ -8,7 +8,7 @@
 //! Nodes are named by number and incarnation. One that was removed or replaced is refused, if the other knows
 //! that part of the log. A later incarnation than the known member's is welcome: the other is behind.
 //!
-//! Both are frames of a fixed size, so a stranger cannot make a node allocate. A refused node keeps
+//! Both are frames of a fixed size, so an unauthenticated peer cannot make a node allocate. A refused node keeps
 //! dialling: the refusal may be the other's mistake, which may be repaired. Only one that is no member any more ends.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};

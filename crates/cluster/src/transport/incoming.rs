@@ -62,19 +62,21 @@ struct Registered {
 /// Accepts connections of nodes, for ever.
 pub(super) async fn accept(context: Context, listener: TcpListener) {
     let registered = Arc::new(Registered::default());
-    let strangers = Arc::new(Semaphore::new(context.shared.settings.limits.strangers_max));
+    let unauthenticated = Arc::new(Semaphore::new(
+        context.shared.settings.limits.unauthenticated_max,
+    ));
     loop {
         match listener.accept().await {
             Ok((stream, address)) => {
                 // Beyond the limit it is closed at once.
-                let Ok(stranger) = Arc::clone(&strangers).try_acquire_owned() else {
+                let Ok(permit) = Arc::clone(&unauthenticated).try_acquire_owned() else {
                     continue;
                 };
                 let hello = say_hello(
                     context.clone(),
                     stream,
                     address,
-                    stranger,
+                    permit,
                     Arc::clone(&registered),
                 );
                 context.spawn(hello);
@@ -91,7 +93,7 @@ async fn say_hello(
     context: Context,
     stream: TcpStream,
     address: SocketAddr,
-    stranger: OwnedSemaphorePermit,
+    permit: OwnedSemaphorePermit,
     registered: Arc<Registered>,
 ) {
     let shared = &context.shared;
@@ -141,7 +143,7 @@ async fn say_hello(
     }
     let answer = shared.identity.answer(checked.as_ref().err().copied());
     let answered = timeout_at(until, write_frame(&mut to, answer)).await;
-    drop(stranger);
+    drop(permit);
     if let (Ok((peer, lane)), Ok(Ok(()))) = (checked, answered) {
         let key = (peer.node, lane);
         let serving = serve(context.clone(), peer, lane, reader, to);

@@ -1,4 +1,4 @@
-//! Rate limit of log lines that strangers can cause.
+//! Rate limit of log lines that unauthenticated peers can cause.
 
 use std::time::{Duration, Instant};
 

@@ -67,7 +67,7 @@ pub struct Limits {
     /// Connections of clients at the same time. Default 4096.
     pub client_connections_max: usize,
     /// Connections without a completed hello, at each of the two addresses. Default 256.
-    pub strangers_max: usize,
+    pub unauthenticated_max: usize,
 }
 
 impl Default for Limits {
@@ -83,7 +83,7 @@ impl Default for Limits {
             client_request_bytes_max: 128 << 20,
             read_keys_max: 100_000,
             client_connections_max: 4096,
-            strangers_max: 256,
+            unauthenticated_max: 256,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The attacks: bytes that strangers send.
+//! The attacks: bytes that unauthenticated peers send.
 
 use namiki_client::protocol::{MAGIC, PROTOCOL_VERSION, Request, Response, decode};
 use namiki_platform::seeded_random::Random;

@@ -42,7 +42,7 @@ pub(crate) const WATCHDOG: Duration = Duration::from_secs(120);
 pub(crate) const MIB: isize = 1 << 20;
 /// Limit on the memory of three nodes under attack: buffers of some hundred connections, and the
 /// cluster's own commits.
-const STRANGERS_BYTES_MAX: isize = 48 * MIB;
+const UNAUTHENTICATED_BYTES_MAX: isize = 48 * MIB;
 
 pub(crate) fn alone() -> MutexGuard<'static, ()> {
     static RUNNING: Mutex<()> = Mutex::new(());
@@ -80,7 +80,7 @@ fn mutated_bytes_stop_no_node_and_no_commit() {
     let _alone = alone();
     let mut random = seeded();
     let cluster = Cluster::start_plain();
-    under_load(&cluster, STRANGERS_BYTES_MAX, |load| {
+    under_load(&cluster, UNAUTHENTICATED_BYTES_MAX, |load| {
         for round in 1..=400 {
             let target = 1 + random.below(NODES);
             if random.chance(0.5) {
@@ -103,7 +103,7 @@ fn floods_of_a_node_are_dropped() {
     let _alone = alone();
     let mut random = seeded();
     let cluster = Cluster::start_plain();
-    under_load(&cluster, STRANGERS_BYTES_MAX, |load| {
+    under_load(&cluster, UNAUTHENTICATED_BYTES_MAX, |load| {
         for flood in attacks::floods(1, &mut random) {
             flood.run(dial(cluster.node_address(1)));
             load.wait_for_more();
@@ -150,7 +150,7 @@ fn thousands_of_silent_connections_leave_room_for_work() {
 fn a_hello_byte_by_byte_ends_in_time() {
     let _alone = alone();
     let cluster = Cluster::start_plain();
-    under_load(&cluster, STRANGERS_BYTES_MAX, |load| {
+    under_load(&cluster, UNAUTHENTICATED_BYTES_MAX, |load| {
         let node_hello = messages::NodeHello::to(1, 3).bytes();
         let client_hello = messages::client_hello();
         let mut dribbling = Vec::new();

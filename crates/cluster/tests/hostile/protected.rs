@@ -17,7 +17,7 @@ use tempfile::TempDir;
 
 use crate::cluster::{CLUSTER, Cluster, NODES};
 use crate::links::{Link, dial, rest};
-use crate::{STRANGERS_BYTES_MAX, alone, attacks, messages, seeded, under_load};
+use crate::{UNAUTHENTICATED_BYTES_MAX, alone, attacks, messages, seeded, under_load};
 
 const DAY: Duration = Duration::from_secs(86_400);
 
@@ -70,7 +70,7 @@ struct Diallers {
     node: Arc<ClientConfig>,
     client: Arc<ClientConfig>,
     /// Without a certificate, and with one of another authority.
-    strangers: [Arc<ClientConfig>; 2],
+    unauthenticated: [Arc<ClientConfig>; 2],
 }
 
 fn certificates(folder: &TempDir, name: &str) -> CertificateFiles {
@@ -100,7 +100,7 @@ impl Diallers {
         Self {
             node: config(own.node(3)),
             client: config(own.client()),
-            strangers: [Arc::new(without), config(of_other)],
+            unauthenticated: [Arc::new(without), config(of_other)],
         }
     }
 }
@@ -109,7 +109,7 @@ impl Diallers {
 fn is_turned_away(mut link: TlsLink, bytes: &[u8]) {
     let _ = link.write_all(bytes).and_then(|()| link.flush());
     link.finish();
-    assert_eq!(rest(link), [0; 0], "a stranger was answered");
+    assert_eq!(rest(link), [0; 0], "an unauthenticated peer was answered");
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn mutated_bytes_by_tls_stop_no_node_and_no_commit() {
     let cluster = Cluster::start(security, |config| {
         config.tls = Some(own.node(config.node.number()));
     });
-    under_load(&cluster, STRANGERS_BYTES_MAX, |load| {
+    under_load(&cluster, UNAUTHENTICATED_BYTES_MAX, |load| {
         for round in 1..=300 {
             // Not node 3: the test plays it.
             let target = 1 + random.below(NODES - 1);
@@ -136,9 +136,9 @@ fn mutated_bytes_by_tls_stop_no_node_and_no_commit() {
                         messages::NodeHello::to(target, 3).bytes(),
                         messages::client_hello(),
                     ];
-                    let stranger = &diallers.strangers[random.index(2)];
+                    let config = &diallers.unauthenticated[random.index(2)];
                     let hello = &hello[random.index(2)];
-                    is_turned_away(dial_tls(any, stranger), hello);
+                    is_turned_away(dial_tls(any, config), hello);
                 }
                 // A client at the port for nodes.
                 2 => {

@@ -144,8 +144,8 @@ fn tasks_that_are_dropped_leave_no_half_transactions() {
                     tx.put(&table, &(2 * round), &round)?;
                     tx.put(&table, &(2 * round + 1), &round)
                 });
-                let patience = Duration::from_micros(round % 50);
-                let _ = tokio::time::timeout(patience, task).await;
+                let timeout = Duration::from_micros(round % 50);
+                let _ = tokio::time::timeout(timeout, task).await;
             }
             let rows = db.transact_in_task(|tx| tx.scan(&table, ..)).await.unwrap();
             for pair in rows.chunks(2) {

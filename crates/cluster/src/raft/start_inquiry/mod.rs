@@ -67,7 +67,7 @@ use crate::membership::Membership;
 use crate::network::NodeId;
 
 /// Election timeouts for which a node waits for a voter to note it, and then for its answer.
-const PATIENCE_TIMEOUTS: usize = 8;
+const ANSWER_TIMEOUTS: usize = 8;
 /// Rounds below the floor after which only voters that answer count: a node with later entries may be gone for good, and one that only
 /// may become a voter cannot be elected.
 const FLOOR_ROUNDS: usize = 4;
@@ -530,8 +530,8 @@ impl StartInquiry {
 
     /// Goes on to the next stage if everything for it is there.
     fn advance(&mut self) {
-        let patience = PATIENCE_TIMEOUTS * self.options.election_ticks;
-        let is_patient = self.options.asks_all || self.waited < patience;
+        let answer_timeout = ANSWER_TIMEOUTS * self.options.election_ticks;
+        let may_wait = self.options.asks_all || self.waited < answer_timeout;
         if self.stage == Stage::Noting {
             let has_nothing = self.options.had.is_blank() && !self.options.asks_all;
             if has_nothing && self.all(|peer| peer.has_noted == Some(true)) {
@@ -542,7 +542,7 @@ impl StartInquiry {
             if in_one_round && self.all(|peer| peer.answer.is_some()) {
                 return self.finish();
             }
-            if self.all(|peer| peer.has_noted.is_some()) && !in_one_round || !is_patient {
+            if self.all(|peer| peer.has_noted.is_some()) && !in_one_round || !may_wait {
                 self.begin_round();
             }
         }
@@ -557,9 +557,9 @@ impl StartInquiry {
             // The others have not noted it, so they do not answer.
             let are_all_asked =
                 answered == self.count(self.to_ask(), |peer| peer.has_noted.is_some());
-            let is_part = are_all_asked && !self.options.asks_all || !is_patient;
+            let is_part = are_all_asked && !self.options.asks_all || !may_wait;
             // A node that was removed stops: it is waited for only as long as by others.
-            let has_waited = self.waited >= patience;
+            let has_waited = self.waited >= answer_timeout;
             let remaining = self.to_ask().into_iter();
             let mut remaining = remaining.filter(|it| !has_waited || !self.members.has_gone(*it));
             let answers = |it: NodeId| self.peers.get(&it).is_some_and(has_answered);

@@ -220,7 +220,7 @@ fn a_start_waits_for_all_and_then_for_a_majority() {
     let (mut one, mut two) = (inquiry(1, 11), inquiry(2, 22));
     exchange((1, &mut one), (2, &mut two));
     assert!(one.take_findings().is_none());
-    for _ in 0..PATIENCE_TIMEOUTS * TICKS + RETRY_TICKS {
+    for _ in 0..ANSWER_TIMEOUTS * TICKS + RETRY_TICKS {
         one.tick(true);
         exchange((1, &mut one), (2, &mut two));
     }
@@ -282,10 +282,10 @@ fn a_part_of_the_answers_lowers_a_floor_late() {
         one.floor().map(|floor| floor.index)
     };
     assert_eq!(ask(&mut one, TICKS, &[(2, 7), (3, 9)]), Some(9));
-    let patience = PATIENCE_TIMEOUTS * TICKS;
-    assert_eq!(ask(&mut one, 2 * patience, &[(2, 7)]), Some(9));
+    let answer_timeout = ANSWER_TIMEOUTS * TICKS;
+    assert_eq!(ask(&mut one, 2 * answer_timeout, &[(2, 7)]), Some(9));
     assert_eq!(
-        ask(&mut one, 2 * FLOOR_ROUNDS * patience, &[(2, 7)]),
+        ask(&mut one, 2 * FLOOR_ROUNDS * answer_timeout, &[(2, 7)]),
         Some(7)
     );
     assert_eq!(one.without(), [NodeId::first(3)]);

@@ -165,7 +165,7 @@ fn a_group_beyond_the_limit_is_refused_undecoded() {
 
 #[test]
 fn hostile_bytes_end_only_their_connection() {
-    let node = node(impatient);
+    let node = node(short_timeouts);
     let mut good = connect(&node);
     let hello = encoded(&CLIENT_HELLO).unwrap();
     let behind_hello = |bytes: &[u8]| [&hello[..], bytes].concat();

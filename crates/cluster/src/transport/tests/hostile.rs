@@ -48,7 +48,7 @@ pub(super) fn code(answer: &[u8]) -> u8 {
 }
 
 #[test]
-fn strangers_are_refused_and_nodes_go_on() {
+fn unauthenticated_peers_are_refused_and_nodes_go_on() {
     let (one, two) = two_nodes(|_| {});
     let wrong_magic = {
         let mut bytes = bytes_of(&HELLO.to_frame());
@@ -146,7 +146,7 @@ fn garbage_after_a_hello_ends_the_connection() {
 
 #[test]
 fn a_half_frame_is_waited_for_no_longer_than_allowed() {
-    let (one, two) = two_nodes(impatient);
+    let (one, two) = two_nodes(short_timeouts);
     let mut with_hello = bytes_of(&HELLO.to_frame());
     with_hello.extend_from_slice(&framed(FrameKind::Raft, &[1; 100])[..50]);
     let halves = [
@@ -164,7 +164,7 @@ fn a_half_frame_is_waited_for_no_longer_than_allowed() {
 }
 
 #[test]
-fn strangers_beyond_the_limit_are_closed_at_once() {
+fn unauthenticated_peers_beyond_the_limit_are_closed_at_once() {
     let (one, two) = two_nodes(|_| {});
     let waiting: Vec<_> = (0..8).map(|_| dial(&one.peer_address)).collect();
     for _ in 0..3 {

@@ -133,7 +133,7 @@ fn a_silent_node_is_disconnected() {
 
 #[test]
 fn a_cut_link_carries_nothing_until_it_heals() {
-    let (one, two) = two_nodes(impatient);
+    let (one, two) = two_nodes(short_timeouts);
     one.wait_for(&Event::Connected(NodeId::first(2)));
     two.wait_for(&Event::Connected(NodeId::first(1)));
     let mut client = dial(&one.client_address);

@@ -94,7 +94,7 @@ pub(super) fn settings(node: u64, peers: Vec<PeerSettings>) -> TransportSettings
             payload_bytes_max: 4 << 20,
             raft_bytes_max: 1 << 20,
             client_message_bytes_max: 1 << 20,
-            strangers_max: 8,
+            unauthenticated_max: 8,
             ..Limits::default()
         },
         timing: Timing {
@@ -109,11 +109,11 @@ pub(super) fn settings(node: u64, peers: Vec<PeerSettings>) -> TransportSettings
 }
 
 /// Short timeouts, for tests in which a node must time out.
-pub(super) fn impatient(settings: &mut TransportSettings) {
-    let patience = Duration::from_millis(300);
-    settings.timing.dead_after = patience;
-    settings.timing.hello_timeout = patience;
-    settings.timing.message_timeout = patience;
+pub(super) fn short_timeouts(settings: &mut TransportSettings) {
+    let timeout = Duration::from_millis(300);
+    settings.timing.dead_after = timeout;
+    settings.timing.hello_timeout = timeout;
+    settings.timing.message_timeout = timeout;
 }
 
 pub(super) fn peer(node: u64, address: &str) -> PeerSettings {

@@ -1,4 +1,4 @@
-//! Nodes and clients with certificates, and strangers with others or none.
+//! Nodes and clients with certificates, and peers with others or none.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -55,7 +55,7 @@ fn messages_arrive_in_order_by_tls() {
 }
 
 #[test]
-fn strangers_by_tls_are_refused_and_nodes_go_on() {
+fn peers_without_the_authority_are_refused_and_nodes_go_on() {
     let authority = Authority::new(CLUSTER, DAY).unwrap();
     let certificates = Certificates::of(&authority);
     let files = &certificates.files;
@@ -151,7 +151,7 @@ fn plain_and_protected_nodes_tell_what_is_missing() {
 #[test]
 fn bytes_that_are_no_handshake_are_refused_in_time() {
     let certificates = Certificates::new();
-    let (one, two, lines) = two_secured(&certificates, impatient);
+    let (one, two, lines) = two_secured(&certificates, short_timeouts);
     let record = |kind, body: &[u8]| {
         let length = u16::try_from(body.len()).unwrap().to_be_bytes();
         [&[kind, 3, 1], &length[..], body].concat()
@@ -190,7 +190,7 @@ fn bytes_that_are_no_handshake_are_refused_in_time() {
 #[test]
 fn a_handshake_byte_by_byte_ends_in_time() {
     let certificates = Certificates::new();
-    let (one, two, _) = two_secured(&certificates, impatient);
+    let (one, two, _) = two_secured(&certificates, short_timeouts);
     let mut stream = dial(&one.peer_address);
     let head = [22, 3, 1, 64, 0, 1, 0, 63, 252];
     // Each byte is in time, all of them together are not.
