@@ -6,6 +6,7 @@
 mod commit_subjects;
 mod core_module_layers;
 mod crate_layers;
+mod document_links;
 mod error_messages;
 mod file_lengths;
 mod file_references;
@@ -78,6 +79,7 @@ const RULES: &[(&str, Rule)] = &[
         "files and rules that comments name are there",
         file_references::check,
     ),
+    ("links of documents lead somewhere", document_links::check),
     ("errors say their causes once", error_messages::check),
     (commit_subjects::RULE, commit_subjects::check),
     ("nothing unfinished is left behind", unfinished_marks::check),
