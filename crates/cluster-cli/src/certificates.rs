@@ -48,7 +48,7 @@ fn cluster_number(text: &str) -> Result<u128, String> {
 }
 
 /// Creates the files.
-pub(super) fn make(arguments: &CertificatesArguments) -> Result<(), Failure> {
+pub(crate) fn make(arguments: &CertificatesArguments) -> Result<(), Failure> {
     let cluster = arguments.cluster.unwrap_or_else(new_cluster_number);
     let authority = Authority::new(cluster, DAY * arguments.days)?;
     authority.write(&arguments.folder, 1..=u64::from(arguments.nodes))?;

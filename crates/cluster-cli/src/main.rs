@@ -5,13 +5,20 @@
 //! | file | contents |
 //! |---|---|
 //! | `node/` | a node, in the foreground |
+//! | `cluster_command.rs` | the commands for a cluster |
 //! | `local/` | a cluster on this machine: start, break, stop |
 //! | `status/` | the state of a cluster, here or elsewhere |
+//! | `members/` | members that join, leave, move, and replace lost ones |
+//! | `backup.rs` | a copy of a node's tables |
+//! | `certificates.rs` | certificates for any cluster |
 //! | `failure.rs` | failures of commands |
 
 mod backup;
+mod certificates;
+mod cluster_command;
 mod failure;
 mod local;
+mod members;
 mod node;
 mod status;
 
@@ -22,6 +29,7 @@ use std::sync::LazyLock;
 use clap::{Parser, Subcommand};
 use namiki_terminal::{completions, finish, read_arguments, version};
 
+use crate::cluster_command::ClusterCommand;
 use crate::failure::{Failure, usage};
 
 #[global_allocator]
@@ -31,7 +39,7 @@ static VERSION: LazyLock<String> = LazyLock::new(|| version(""));
 
 /// A database replicated under Raft: its nodes, and clusters on this machine.
 #[derive(Parser)]
-#[command(name = "namiki-cluster", version = VERSION.as_str(), after_help = local::HELP)]
+#[command(name = "namiki-cluster", version = VERSION.as_str(), after_help = cluster_command::HELP)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -45,7 +53,7 @@ enum Command {
     /// Run a node of a cluster until it is stopped
     Node(node::NodeArguments),
     #[command(flatten)]
-    Local(local::LocalCommand),
+    Cluster(ClusterCommand),
     /// Print the script with which a shell completes commands and flags
     Completions(completions::CompletionsArguments),
 }
@@ -61,9 +69,9 @@ fn run(arguments: Arguments) -> Result<(), Failure> {
             "a node takes no --dir: its directory is in its configuration, which --config names",
         )),
         Command::Node(arguments) => node::run(&arguments),
-        Command::Local(command) => {
-            let dir = dir.unwrap_or_else(|| PathBuf::from(local::DEFAULT_DIR));
-            local::run(&command, &dir)
+        Command::Cluster(command) => {
+            let dir = dir.unwrap_or_else(|| PathBuf::from(cluster_command::DEFAULT_DIR));
+            cluster_command::run(&command, &dir)
         }
         Command::Completions(arguments) => Ok(completions::run::<Arguments>(&arguments)?),
     }

@@ -41,12 +41,12 @@ pub(super) const DEFAULT_PORT: u16 = 7401;
 const NEXT_PORTS: u16 = 200;
 
 /// A local cluster.
-pub(super) struct LocalCluster {
+pub(crate) struct LocalCluster {
     pub(super) dir: PathBuf,
     pub(super) nodes: Vec<LocalNode>,
     /// Client options that connect to this cluster, and to no other that has taken one of its
     /// ports.
-    pub(super) options: ClientOptions,
+    pub(crate) options: ClientOptions,
 }
 
 /// A node of it.
@@ -124,7 +124,7 @@ impl LocalCluster {
     }
 
     /// The cluster in this directory.
-    pub(super) fn open(dir: &Path) -> Result<Self, Failure> {
+    pub(crate) fn open(dir: &Path) -> Result<Self, Failure> {
         Self::find(dir)?.ok_or_else(|| Failure::NoCluster(dir.to_owned()))
     }
 
@@ -208,7 +208,7 @@ impl LocalCluster {
     }
 
     /// The nodes, to be asked for their state.
-    pub(super) fn sites(&self) -> Result<Vec<Site>, Failure> {
+    pub(crate) fn sites(&self) -> Result<Vec<Site>, Failure> {
         let site = |node: &LocalNode| {
             Ok(Site {
                 number: Some(node.id),

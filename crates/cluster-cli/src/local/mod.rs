@@ -1,5 +1,4 @@
-//! `namiki cluster`, that is `namiki-cluster`: a cluster on this machine, for trying out failures
-//! of nodes.
+//! A cluster on this machine, for trying out failures of nodes.
 //!
 //! Its nodes are real processes that communicate over the loopback device, each the same program as
 //! on a machine of its own.
@@ -9,34 +8,31 @@
 //! | `layout.rs` | its directory |
 //! | `processes.rs` | its processes |
 //! | `cuts.rs` | its links |
-//! | `members.rs` | nodes that join, leave and move |
+//! | `members.rs` | nodes that join and leave |
 //! | `replace.rs` | a node that has lost its directory |
-//! | `promotion.rs` | a new member on its way to its vote |
-//! | `certificates.rs` | certificates for any cluster |
 
-mod certificates;
 mod cuts;
 mod layout;
 mod members;
 mod processes;
-mod promotion;
 mod replace;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, ValueEnum};
 use namiki_cluster::config::NodeConfig;
 use rustix::process::Signal;
 
-use self::certificates::CertificatesArguments;
 use self::cuts::link;
-use self::layout::{DEFAULT_PORT, LocalCluster, LocalNode, NewCluster};
-use crate::backup::{self, BackupArguments};
+pub(crate) use self::layout::LocalCluster;
+use self::layout::{DEFAULT_PORT, LocalNode, NewCluster};
+pub(crate) use self::members::{add, remove};
+pub(crate) use self::replace::replace;
 use crate::failure::{Failure, device, print, usage};
-use crate::status::{self, Links, ProcessState, StatusArguments};
+use crate::status::{self, Links, ProcessState};
 
 /// Timeout of an election.
 const ELECTION_TIMEOUT: Duration = Duration::from_secs(30);
@@ -47,111 +43,6 @@ const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 /// Timeout of one status request to a node that is starting.
 const ANSWER_TIMEOUT: Duration = Duration::from_millis(200);
 const INTERVAL: Duration = Duration::from_millis(20);
-
-pub(crate) const HELP: &str = "\
-A first tour:
-  namiki cluster start --nodes 5      five processes, one of which becomes the leader
-  namiki cluster status               which node leads, and how far each one is
-  namiki bench cluster --dir namiki-cluster --seconds 10    runs payments
-  namiki cluster kill leader          another one leads within a second; nothing acknowledged is lost
-  namiki cluster restart 1            restarts it; it catches up
-  namiki cluster kill 2; rm -r namiki-cluster/node-2/data; namiki cluster replace 2    replaces a lost disk
-  namiki cluster add                  a sixth node joins, and votes when it has the data
-  namiki cluster remove 6             it leaves again
-  namiki cluster cut 1-2              cuts the link between these two
-  namiki cluster heal                 restores all links
-  namiki cluster stop                 ends all processes; start them again with namiki cluster start
-
-The cluster is in the folder namiki-cluster unless --dir names another one.";
-
-/// The default folder of a cluster.
-pub(crate) const DEFAULT_DIR: &str = "namiki-cluster";
-
-/// A command for a cluster on this machine.
-#[derive(Subcommand, Debug)]
-pub(crate) enum LocalCommand {
-    /// Start the cluster in the folder, or a new one, and wait until it has a leader
-    Start(StartArguments),
-    /// Show each node: role, version, term, log positions, lag, commands per second. Also for a
-    /// cluster on several machines. The exit status tells whether the cluster is healthy
-    Status(StatusArguments),
-    /// Copy the tables of a node, as they are now, into a directory: read it as a database, or restore it into a new cluster
-    Backup(BackupArguments),
-    /// Kill a node at once (SIGKILL), as a power failure would
-    Kill(NodeArgument),
-    /// Pause a node (SIGSTOP): its process exists, but does not answer
-    Pause(NodeArgument),
-    /// Resume a paused node
-    Resume(NodeArgument),
-    /// Restart a node; a running one is stopped in good order first
-    Restart(NodeArgument),
-    /// Give a node that has lost its directory a new one, and wait until it votes. The node must
-    /// not run; the rest of its old directory is moved aside
-    Replace {
-        /// The node's number
-        #[arg(value_name = "NODE")]
-        node: u64,
-        /// For a cluster on several machines: the configuration of any node. The new directory was
-        /// created with namiki node init --replacement, and its node runs
-        #[arg(long, value_name = "FILE")]
-        config: Option<PathBuf>,
-    },
-    /// Add a node to a cluster that serves, and wait until it votes
-    Add {
-        /// The node's number, which no member has. On this machine: the next one by default
-        #[arg(value_name = "NODE")]
-        node: Option<u64>,
-        /// For a cluster on several machines: a configuration that lists the node. Its directory was created with namiki node init
-        /// --join, and it runs
-        #[arg(long, value_name = "FILE", requires = "node")]
-        config: Option<PathBuf>,
-    },
-    /// Remove a node from a cluster that serves, for good: its directory cannot return. The node stops
-    Remove {
-        /// The node's number
-        #[arg(value_name = "NODE")]
-        node: u64,
-        /// For a cluster on several machines: the configuration of any node
-        #[arg(long, value_name = "FILE")]
-        config: Option<PathBuf>,
-    },
-    /// Tell a cluster on several machines the addresses of a node that has moved to another one, with its directory
-    Move {
-        /// The node's number
-        #[arg(value_name = "NODE")]
-        node: u64,
-        /// A configuration that lists the node with its new addresses
-        #[arg(long, value_name = "FILE")]
-        config: PathBuf,
-    },
-    /// Cut the link between two nodes, in both directions
-    Cut {
-        /// Two nodes, such as 1-3 or leader-2
-        #[arg(value_name = "A-B")]
-        link: String,
-    },
-    /// Restore cut links
-    Heal {
-        /// Restore only this link
-        #[arg(value_name = "A-B")]
-        link: Option<String>,
-    },
-    /// Create an authority and certificates for nodes and clients, to try TLS on several machines
-    Certificates(CertificatesArguments),
-    /// Stop all nodes in good order
-    Stop {
-        /// Remove the folder, too, with all data
-        #[arg(long)]
-        remove: bool,
-    },
-}
-
-#[derive(Args, Debug)]
-pub(crate) struct NodeArgument {
-    /// A node's number, or leader
-    #[arg(value_name = "NODE")]
-    node: String,
-}
 
 #[derive(Args, Debug)]
 pub(crate) struct StartArguments {
@@ -217,45 +108,8 @@ impl Wan {
     }
 }
 
-/// Runs the command.
-pub(crate) fn run(command: &LocalCommand, dir: &Path) -> Result<(), Failure> {
-    let dir = std::path::absolute(dir).map_err(device("find", dir))?;
-    let open = || LocalCluster::open(&dir);
-    match command {
-        LocalCommand::Start(start_arguments) => start(&dir, start_arguments),
-        LocalCommand::Status(arguments) => status::run(arguments, open),
-        LocalCommand::Backup(arguments) => backup::run(arguments, || {
-            let cluster = open()?;
-            Ok((cluster.sites()?, cluster.options.clone()))
-        }),
-        LocalCommand::Kill(node) => kill(&open()?, &node.node),
-        LocalCommand::Pause(node) => signal(&open()?, &node.node, Signal::STOP, "paused"),
-        LocalCommand::Resume(node) => resume(&open()?, &node.node),
-        LocalCommand::Restart(node) => restart(&open()?, &node.node),
-        LocalCommand::Replace {
-            node,
-            config: Some(config),
-        } => replace::remote(*node, config),
-        LocalCommand::Replace { node, config: None } => replace::local(&open()?, *node),
-        LocalCommand::Add {
-            node: Some(node),
-            config: Some(config),
-        } => members::add_remote(*node, config),
-        LocalCommand::Add { node, .. } => members::add_local(&dir, *node),
-        LocalCommand::Remove {
-            node,
-            config: Some(config),
-        } => members::remove_remote(*node, config),
-        LocalCommand::Remove { node, config: None } => members::remove_local(&open()?, *node),
-        LocalCommand::Move { node, config } => members::move_remote(*node, config),
-        LocalCommand::Cut { link } => cut(&open()?, link),
-        LocalCommand::Heal { link } => heal(&open()?, link.as_deref()),
-        LocalCommand::Certificates(arguments) => certificates::make(arguments),
-        LocalCommand::Stop { remove } => stop(&open()?, *remove),
-    }
-}
-
-fn start(dir: &Path, arguments: &StartArguments) -> Result<(), Failure> {
+/// Starts the cluster in a folder, or a new one, and waits until it has a leader.
+pub(crate) fn start(dir: &Path, arguments: &StartArguments) -> Result<(), Failure> {
     let cluster = match LocalCluster::find(dir)? {
         Some(cluster) => {
             check_same(&cluster, arguments)?;
@@ -416,7 +270,8 @@ fn signal(cluster: &LocalCluster, name: &str, signal: Signal, done: &str) -> Res
     print(&format!("node {} (process {pid}) is {done}\n", node.id))
 }
 
-fn kill(cluster: &LocalCluster, name: &str) -> Result<(), Failure> {
+/// Kills a node at once.
+pub(crate) fn kill(cluster: &LocalCluster, name: &str) -> Result<(), Failure> {
     let node = node_of(cluster, name)?;
     let pid = node.signal(Signal::KILL)?;
     if !node.wait_for_end(KILL_TIMEOUT)? {
@@ -425,13 +280,20 @@ fn kill(cluster: &LocalCluster, name: &str) -> Result<(), Failure> {
     print(&format!("node {} (process {pid}) was killed\n", node.id))
 }
 
-fn resume(cluster: &LocalCluster, name: &str) -> Result<(), Failure> {
+/// Pauses a node: its process exists, and does not answer.
+pub(crate) fn pause(cluster: &LocalCluster, name: &str) -> Result<(), Failure> {
+    signal(cluster, name, Signal::STOP, "paused")
+}
+
+/// Resumes a paused node.
+pub(crate) fn resume(cluster: &LocalCluster, name: &str) -> Result<(), Failure> {
     signal(cluster, name, Signal::CONT, "resumed")?;
     // It may have missed that links were cut or healed.
     cluster.set_cuts(&cluster.cuts()?)
 }
 
-fn restart(cluster: &LocalCluster, name: &str) -> Result<(), Failure> {
+/// Stops a node in good order, if it runs, and starts it.
+pub(crate) fn restart(cluster: &LocalCluster, name: &str) -> Result<(), Failure> {
     let node = node_of(cluster, name)?;
     end(node)?;
     let pid = start_node(cluster, node)?;
@@ -484,7 +346,8 @@ fn link_of(cluster: &LocalCluster, text: &str) -> Result<(u64, u64), Failure> {
     Ok(link(one, other))
 }
 
-fn cut(cluster: &LocalCluster, text: &str) -> Result<(), Failure> {
+/// Cuts the link between two nodes.
+pub(crate) fn cut(cluster: &LocalCluster, text: &str) -> Result<(), Failure> {
     let (one, other) = link_of(cluster, text)?;
     let mut cuts = cluster.cuts()?;
     cuts.insert((one, other));
@@ -494,7 +357,8 @@ fn cut(cluster: &LocalCluster, text: &str) -> Result<(), Failure> {
     ))
 }
 
-fn heal(cluster: &LocalCluster, text: Option<&str>) -> Result<(), Failure> {
+/// Restores a link, or all of them.
+pub(crate) fn heal(cluster: &LocalCluster, text: Option<&str>) -> Result<(), Failure> {
     let Some(text) = text else {
         cluster.set_cuts(&Links::new())?;
         return print("all links are whole\n");
@@ -508,7 +372,8 @@ fn heal(cluster: &LocalCluster, text: Option<&str>) -> Result<(), Failure> {
     ))
 }
 
-fn stop(cluster: &LocalCluster, remove: bool) -> Result<(), Failure> {
+/// Stops all nodes in good order, and removes the folder if that is asked for.
+pub(crate) fn stop(cluster: &LocalCluster, remove: bool) -> Result<(), Failure> {
     // All at the same time: the last one alone could not transfer its leadership.
     let ended = thread::scope(|scope| {
         let nodes = cluster.nodes.iter();

@@ -1,28 +1,27 @@
-//! `namiki cluster replace`: replaces the lost directory of a node by a new one.
+//! A node of a cluster on this machine that has lost its directory gets a new one.
 //!
 //! ```text
 //! lost directory ── moved aside ──> new directory, next incarnation ──> the node runs
 //!   ── the leader admits it as a learner ──> it catches up ──> the leader lets it vote
 //! ```
-//! Every step can be repeated, so the same command completes an interrupted replacement.
 
-use std::path::Path;
 use std::time::Duration;
 
 use namiki_client::protocol::MemberChange;
-use namiki_client::{ClientOptions, status};
+use namiki_client::status;
 
 use super::layout::{LocalCluster, LocalNode, move_aside};
-use super::promotion::add_and_wait;
 use super::start_node;
 use crate::failure::{Failure, print};
-use crate::node::{Members, NewDirectory, init, options_of, read_config, running_node};
+use crate::members::add_and_wait;
+use crate::node::{NewDirectory, init};
 use crate::status::ProcessState;
 
+/// Timeout of a status request to a node.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Replaces a node of a cluster on this machine.
-pub(super) fn local(cluster: &LocalCluster, number: u64) -> Result<(), Failure> {
+pub(crate) fn replace(cluster: &LocalCluster, number: u64) -> Result<(), Failure> {
     let node = cluster.node(number)?;
     let mut members = cluster.members(number)?;
     let incarnation = match node.process()? {
@@ -51,34 +50,6 @@ pub(super) fn local(cluster: &LocalCluster, number: u64) -> Result<(), Failure> 
         incarnation,
     };
     add_and_wait(&mut members, &change, incarnation, || node.check_runs())
-}
-
-/// Replaces a node on another machine, where it runs with its new directory.
-pub(super) fn remote(number: u64, config: &Path) -> Result<(), Failure> {
-    let config = read_config(config)?;
-    let options = ClientOptions {
-        timeout: TIMEOUT,
-        ..options_of(&config)?
-    };
-    let mut members = Members::find(&config, number, &options)?;
-    let running = running_node(&config, number, &options)?;
-    let leader = members.leader()?;
-    let member = members.member(&leader)?;
-    if member.votes && member.incarnation == running.incarnation {
-        if running.incarnation == 1 {
-            return Err(Failure::NothingToReplace { node: number });
-        }
-        return print(&format!(
-            "node {number} votes as incarnation {} already: nothing was replaced\n",
-            running.incarnation
-        ));
-    }
-    let incarnation = running.incarnation;
-    let change = MemberChange::Replace {
-        node: number,
-        incarnation,
-    };
-    add_and_wait(&mut members, &change, incarnation, || Ok(()))
 }
 
 /// Moves the rest of the directory aside, if there is any, and creates the next one.

@@ -16,7 +16,7 @@ const INTERVAL: Duration = Duration::from_millis(100);
 const LOOKS_PER_LINE: u32 = 10;
 
 /// Makes a node a member, and waits until it votes. `look` fails if it has ended.
-pub(super) fn add_and_wait(
+pub(crate) fn add_and_wait(
     members: &mut Members,
     change: &MemberChange,
     incarnation: u64,
