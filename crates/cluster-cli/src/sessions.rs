@@ -144,8 +144,8 @@ fn table(found: &[SessionEntry]) -> String {
 fn time_text(seconds: u64) -> String {
     match seconds {
         ..60 => format!("{seconds} s"),
-        ..3600 => format!("{} min", seconds / 60),
-        ..86_400 => format!("{} h", seconds / 3600),
+        60..3600 => format!("{} min", seconds / 60),
+        3600..86_400 => format!("{} h", seconds / 3600),
         _ => format!("{} d", seconds / 86_400),
     }
 }
