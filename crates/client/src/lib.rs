@@ -39,7 +39,9 @@ mod token;
 
 #[cfg(feature = "async")]
 pub use asynchronous::{AsyncClient, AsyncReader, AsyncSession};
-pub use blocking::{BackupSource, Client, Reader, Session, cut_links, state_hash, status};
+pub use blocking::{
+    BackupSource, Client, Reader, Session, close_session, cut_links, sessions, state_hash, status,
+};
 pub use error::ClientError;
 pub use options::ClientOptions;
 pub use protocol::Scanned;

@@ -81,6 +81,11 @@ pub(crate) enum Failure {
     /// The cluster has no such node.
     #[error("the cluster has no node {0:?}; name a number of namiki cluster status, or leader")]
     NoNode(String),
+    /// The cluster has no such session.
+    #[error(
+        "the cluster has no session {0}; namiki cluster sessions lists them, and nothing was closed"
+    )]
+    NoSession(u64),
     /// A node's process does not run.
     #[error("node {0} is not running; start it with namiki cluster restart {0}")]
     NotRunning(u64),

@@ -6,6 +6,7 @@
 //! |---|---|
 //! | `node/` | a node, in the foreground |
 //! | `local/` | a cluster on this machine: start, break, stop |
+//! | `sessions.rs` | the sessions of clients |
 //! | `status/` | the state of a cluster, here or elsewhere |
 //! | `failure.rs` | failures of commands |
 
@@ -13,6 +14,7 @@ mod backup;
 mod failure;
 mod local;
 mod node;
+mod sessions;
 mod status;
 
 use std::path::PathBuf;

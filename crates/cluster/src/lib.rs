@@ -48,6 +48,7 @@ mod scans;
 mod security;
 mod server;
 mod session;
+mod session_ages;
 mod shared;
 #[cfg(any(test, feature = "simulation"))]
 pub mod simulation;

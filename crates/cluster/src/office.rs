@@ -12,7 +12,7 @@
 //! limit free for others. Reads are confirmed in batches, which take a request of each connection
 //! in turn.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use namiki_client::protocol::{Command, MemberChange, Response, SessionId};
@@ -40,6 +40,8 @@ pub(crate) struct Office {
     /// Requested changes of the members.
     pub(crate) member_changes: BTreeMap<MemberChange, Vec<ConnectionId>>,
     pub(crate) reads: ReadQueue,
+    /// Sessions that are being closed, if they still have these fences: no group of theirs is accepted (E5 of `session.rs`).
+    closing: BTreeSet<(SessionId, u64)>,
     /// Clients that have resumed a session while groups of earlier holders are in flight.
     resuming: BTreeMap<SessionId, Vec<(ConnectionId, Resumed)>>,
 }
@@ -131,6 +133,27 @@ impl Office {
         groups.next().is_some()
     }
 
+    /// A session is to be closed by an entry. Returns false if groups are in flight: it is not closed now.
+    #[must_use]
+    pub(crate) fn begin_close(&mut self, session: SessionId, fence: u64) -> bool {
+        let may_close = !self.has_groups_of(session);
+        if may_close {
+            self.closing.insert((session, fence));
+        }
+        may_close
+    }
+
+    /// Whether an entry that closes the session is on its way.
+    pub(crate) fn is_closing(&self, session: SessionId) -> bool {
+        let mut closing = self.closing.range((session, 0)..=(session, u64::MAX));
+        closing.next().is_some()
+    }
+
+    /// The entry that closes a session is applied. It may have been resumed before.
+    pub(crate) fn end_close(&mut self, session: SessionId, fence: u64) {
+        self.closing.remove(&(session, fence));
+    }
+
     /// Clients have resumed a session: no group with an earlier fence is accepted any more. Returns
     /// false if groups are in flight, which are waited for.
     pub(crate) fn resume(
@@ -204,6 +227,7 @@ impl Office {
         self.in_flight = InFlight::default();
         self.by_connection.clear();
         self.control_waiting = 0;
+        self.closing.clear();
         let mut answers = Vec::new();
         for ((session, number), group) in std::mem::take(&mut self.groups) {
             for connection in group.take_connections() {
@@ -239,6 +263,18 @@ fn in_flight(group: &GroupInFlight) -> InFlight {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A session that another process has resumed is closed by its new fence, while an entry with the earlier one is on its way.
+    #[test]
+    fn a_session_is_closing_until_each_entry_is_applied() {
+        let mut office = Office::default();
+        let session = SessionId(7);
+        assert!(office.begin_close(session, 7) && office.begin_close(session, 9));
+        office.end_close(session, 7);
+        assert!(office.is_closing(session) && !office.is_closing(SessionId(8)));
+        office.end_close(session, 9);
+        assert!(!office.is_closing(session));
+    }
 
     /// A leader may have been replaced without noticing it: then the entry is committed already, and the table may have been
     /// created and dropped again.

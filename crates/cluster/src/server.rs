@@ -169,6 +169,7 @@ impl Server {
                     all: config.sessions_max,
                     client: config.client_sessions_max,
                 },
+                session_idle_close: config.session_idle_close,
                 ..RequestLimits::default()
             },
             cache_bytes: usize::try_from(config.payload_cache_bytes).unwrap_or(usize::MAX),

@@ -23,6 +23,8 @@
 //!   log. So from then on, what an earlier holder has sent is in the log or never will be. Numbers of
 //!   groups of two holders differ. An attempt to resume it that was replaced by another one is spent: if
 //!   its request comes again, it changes nothing.
+//! - E5. A leader closes a session only while none of its groups is in flight, and accepts none until
+//!   the closing entry is applied: no group is executed behind it, without a session that knows of it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -34,6 +36,8 @@ use crate::control::SessionLimits;
 use crate::fair_share::is_share;
 use crate::network::ClientName;
 use crate::payload::Section;
+
+mod listing;
 
 /// Largest number of sessions for entries of the first version. The same on all nodes.
 const SESSIONS_MAX: usize = 100_000;
@@ -82,9 +86,9 @@ pub(crate) enum KnownGroup {
 pub(crate) enum ResumeRefusal {
     /// It does not exist, or was opened under another nonce.
     NoSuchSession,
-    /// No numbers are left for further groups.
     /// Another attempt has resumed it since.
     Superseded,
+    /// No numbers are left for further groups.
     NumbersUsedUp,
 }
 
@@ -100,9 +104,9 @@ pub(crate) struct Resumed {
 const HOLDER_BITS: u32 = 32;
 /// Numbers above this one are not those of groups.
 const GROUP_MAX: u64 = (1 << 62) - 1;
-
 /// Attempts before the last one that a session remembers.
 const ATTEMPTS_KEPT: usize = 8;
+
 /// A session. An image has it as it is.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Session {
@@ -116,9 +120,9 @@ pub(crate) struct Session {
     fence: u64,
     /// The attempt that has resumed it last.
     attempt: u128,
-    /// The holder's first group.
     /// The attempts before it, the last one last.
     earlier_attempts: Vec<u128>,
+    /// The holder's first group.
     first_group: u64,
     groups: BTreeMap<u64, Vec<u8>>,
     /// Outcomes in `groups`.
@@ -143,6 +147,14 @@ impl Session {
     }
 }
 
+/// What the sessions of one client take.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct ClientShare {
+    sessions: u32,
+    /// Outcomes that are kept.
+    outcomes: usize,
+}
+
 /// All sessions.
 #[derive(Debug, Default)]
 pub(crate) struct SessionTable {
@@ -150,8 +162,8 @@ pub(crate) struct SessionTable {
     by_nonce: HashMap<u128, SessionId>,
     /// By their last entry. An entry may use several.
     by_use: BTreeSet<(u64, SessionId)>,
-    /// Number of sessions of each client that has some.
-    of_client: HashMap<ClientName, u32>,
+    /// The share of each client that has sessions.
+    of_client: HashMap<ClientName, ClientShare>,
     /// Outcomes of all sessions.
     outcomes: usize,
     /// The entry through which the sessions are written as rows: those that are used later are not.
@@ -178,7 +190,9 @@ impl SessionTable {
         self.by_nonce.insert(session.nonce, id);
         self.by_use.insert((session.used, id));
         if let Some(client) = &session.client {
-            *self.of_client.entry(client.clone()).or_default() += 1;
+            let share = self.of_client.entry(client.clone()).or_default();
+            share.sessions += 1;
+            share.outcomes += session.outcomes;
         }
         self.outcomes += session.outcomes;
         self.sessions.insert(id, session);
@@ -205,7 +219,7 @@ impl SessionTable {
             return Ok(*known);
         }
         self.check_limits(client, limits)?;
-        *self.of_client.entry(client.clone()).or_default() += 1;
+        (self.of_client.entry(client.clone()).or_default()).sessions += 1;
         Ok(self.insert(index, nonce, Some(client.clone())))
     }
 
@@ -228,7 +242,7 @@ impl SessionTable {
         client: &ClientName,
         limits: SessionLimits,
     ) -> Result<(), SessionLimit> {
-        let own = self.of_client.get(client).copied().unwrap_or_default();
+        let own = self.of_client.get(client).map_or(0, |it| it.sessions);
         if own >= limits.client {
             return Err(SessionLimit::Client(own.into()));
         }
@@ -286,10 +300,11 @@ impl SessionTable {
         }
         self.outcomes -= session.outcomes;
         if let Some(client) = session.client
-            && let Some(sessions) = self.of_client.get_mut(&client)
+            && let Some(share) = self.of_client.get_mut(&client)
         {
-            *sessions -= 1;
-            if *sessions == 0 {
+            share.sessions -= 1;
+            share.outcomes -= session.outcomes;
+            if share.sessions == 0 {
                 self.of_client.remove(&client);
             }
         }
@@ -322,6 +337,9 @@ impl SessionTable {
         let session = self.sessions.get_mut(&id);
         let session = session.filter(|it| it.nonce == nonce);
         let session = session.ok_or(ResumeRefusal::NoSuchSession)?;
+        if session.earlier_attempts.contains(&attempt) {
+            return Err(ResumeRefusal::Superseded);
+        }
         if session.fence == id.0 || session.attempt != attempt {
             let last = session.groups.last_key_value().map_or(0, |(last, _)| *last);
             let last = (last.max(session.acknowledged_through)).max(session.first_group);
@@ -329,14 +347,16 @@ impl SessionTable {
             if last > GROUP_MAX || first_group > GROUP_MAX {
                 return Err(ResumeRefusal::NumbersUsedUp);
             }
+            if session.fence != id.0 {
+                let earlier = &mut session.earlier_attempts;
+                earlier.drain(..(earlier.len() + 1).saturating_sub(ATTEMPTS_KEPT));
+                earlier.push(session.attempt);
+            }
             session.fence = index;
             session.attempt = attempt;
             session.first_group = first_group;
             self.by_use.remove(&(session.used, id));
             self.by_use.insert((index, id));
-        if session.earlier_attempts.contains(&attempt) {
-            return Err(ResumeRefusal::Superseded);
-        }
             session.used = index;
         }
         Ok(Resumed {
@@ -344,11 +364,6 @@ impl SessionTable {
             first_group: session.first_group,
         })
     }
-            if session.fence != id.0 {
-                let earlier = &mut session.earlier_attempts;
-                earlier.drain(..(earlier.len() + 1).saturating_sub(ATTEMPTS_KEPT));
-                earlier.push(session.attempt);
-            }
 
     /// The fence of a session; `None` if it does not exist.
     #[must_use]
@@ -377,11 +392,21 @@ impl SessionTable {
         self.sessions.len()
     }
 
-    /// Whether a session may have this number of outcomes more, within a limit on all: as many as
-    /// are left afterwards.
+    /// Outcomes of all sessions that are kept.
+    #[must_use]
+    pub(crate) fn outcomes(&self) -> usize {
+        self.outcomes
+    }
+
+    /// Whether the client of a session may have this number of outcomes more, within a limit on all: as
+    /// many as are left afterwards. All of its sessions count, so those that it has left behind take
+    /// nothing from others.
     #[must_use]
     pub(crate) fn has_room_for_outcomes(&self, id: SessionId, more: usize, limit: usize) -> bool {
-        let own = self.sessions.get(&id).map_or(0, |it| it.outcomes);
+        let own = self.sessions.get(&id).map_or(0, |it| match &it.client {
+            Some(client) => self.of_client.get(client).map_or(0, |it| it.outcomes),
+            None => it.outcomes,
+        });
         is_share(own, more, self.outcomes, limit)
     }
 
@@ -430,6 +455,11 @@ impl SessionTable {
             *outcomes = vec![NONE; section.commands as usize];
             session.outcomes += outcomes.len();
             self.outcomes += outcomes.len();
+            if let Some(client) = &session.client
+                && let Some(share) = self.of_client.get_mut(client)
+            {
+                share.outcomes += outcomes.len();
+            }
         }
         for (index, outcome) in section.outcomes() {
             let error = match outcomes.get_mut(index as usize) {
@@ -459,6 +489,11 @@ impl SessionTable {
             let forgotten = acknowledged.values().map(Vec::len).sum::<usize>();
             session.outcomes -= forgotten;
             self.outcomes -= forgotten;
+            if let Some(client) = &session.client
+                && let Some(share) = self.of_client.get_mut(client)
+            {
+                share.outcomes -= forgotten;
+            }
         }
         Ok(())
     }
@@ -478,6 +513,9 @@ impl SessionTable {
             bytes.extend(session.acknowledged_through.to_le_bytes());
             bytes.extend(session.fence.to_le_bytes());
             bytes.extend(session.attempt.to_le_bytes());
+            for attempt in &session.earlier_attempts {
+                bytes.extend(attempt.to_le_bytes());
+            }
             bytes.extend(session.first_group.to_le_bytes());
             for (group, outcomes) in &session.groups {
                 bytes.extend(group.to_le_bytes());
@@ -539,11 +577,35 @@ mod tests {
         assert!(other.first_group > resumed.first_group);
         assert!(!table.close_held(id, 12) && table.is_opened_by(id, 1));
         assert!(table.close_held(id, 14) && !table.is_opened_by(id, 1));
-            for attempt in &session.earlier_attempts {
-                bytes.extend(attempt.to_le_bytes());
-            }
         assert_eq!(table.resume(15, id, 1, 6), refused);
         assert!(table.close_held(id, 14), "it is gone");
+    }
+
+    /// A request that was sent to two leaders is in the log twice, and another attempt in between.
+    #[test]
+    fn a_replaced_attempt_that_comes_again_changes_nothing() {
+        let mut table = SessionTable::default();
+        let id = open(&mut table, 7, 1).expect("there is room");
+        let first = table.resume(11, id, 1, 100).expect("it exists");
+        let second = table.resume(12, id, 1, 101).expect("it exists");
+        let before = table.state_hash();
+        let again = table.resume(13, id, 1, 100);
+        assert_eq!(again, Err(ResumeRefusal::Superseded));
+        assert_eq!(table.state_hash(), before);
+        assert_eq!(table.fence(id), Some(second.fence));
+        assert_ne!(first.fence, second.fence);
+        // In an image, too.
+        let row = table.sessions[&id].encode();
+        let mut other = SessionTable::default();
+        other.put(id, Session::decode(&row).expect("it was just written"));
+        assert_eq!(other.resume(13, id, 1, 100), Err(ResumeRefusal::Superseded));
+        for attempt in 102..200 {
+            table.resume(14, id, 1, attempt).expect("it exists");
+            let kept = table.sessions[&id].earlier_attempts.len();
+            assert!(kept <= ATTEMPTS_KEPT, "{kept}");
+        }
+        let last = table.resume(15, id, 1, 200 - 1 - ATTEMPTS_KEPT as u128);
+        assert_eq!(last, Err(ResumeRefusal::Superseded));
     }
 
     #[test]
@@ -592,8 +654,11 @@ mod tests {
         // Three are kept. With two more, five are left.
         assert!(table.has_room_for_outcomes(id, 2, 10));
         assert!(!table.has_room_for_outcomes(id, 3, 10));
-        let other = open(&mut table, 8, 2).expect("there is room");
-        assert!(table.has_room_for_outcomes(other, 3, 10));
+        // Another session of this client has the same share, and another client its own.
+        let same = open(&mut table, 8, 2).expect("there is room");
+        assert!(!table.has_room_for_outcomes(same, 3, 10));
+        let other = table.open(9, 3, &client(2), SessionLimits::default());
+        assert!(table.has_room_for_outcomes(other.expect("there is room"), 3, 10));
         apply(&mut table, id, 2, 1, &[(0, Outcome::Done)]).expect("once");
         assert_eq!(table.outcomes, 3);
         table.close(id);
@@ -607,33 +672,6 @@ mod tests {
         assert_eq!(open(&mut table, 8, 1), Ok(id));
         apply(
             &mut table,
-    /// A request that was sent to two leaders is in the log twice, and another attempt in between.
-    #[test]
-    fn a_replaced_attempt_that_comes_again_changes_nothing() {
-        let mut table = SessionTable::default();
-        let id = open(&mut table, 7, 1).expect("there is room");
-        let first = table.resume(11, id, 1, 100).expect("it exists");
-        let second = table.resume(12, id, 1, 101).expect("it exists");
-        let before = table.state_hash();
-        let again = table.resume(13, id, 1, 100);
-        assert_eq!(again, Err(ResumeRefusal::Superseded));
-        assert_eq!(table.state_hash(), before);
-        assert_eq!(table.fence(id), Some(second.fence));
-        assert_ne!(first.fence, second.fence);
-        // In an image, too.
-        let row = table.sessions[&id].encode();
-        let mut other = SessionTable::default();
-        other.put(id, Session::decode(&row).expect("it was just written"));
-        assert_eq!(other.resume(13, id, 1, 100), Err(ResumeRefusal::Superseded));
-        for attempt in 102..200 {
-            table.resume(14, id, 1, attempt).expect("it exists");
-            let kept = table.sessions[&id].earlier_attempts.len();
-            assert!(kept <= ATTEMPTS_KEPT, "{kept}");
-        }
-        let last = table.resume(15, id, 1, 200 - 1 - ATTEMPTS_KEPT as u128);
-        assert_eq!(last, Err(ResumeRefusal::Superseded));
-    }
-
             id,
             1,
             0,

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use bytes::Bytes;
 use namiki::replica::Replica;
@@ -27,6 +28,7 @@ use crate::raft::{ChangeRefusal, RaftEvent, RaftView};
 use crate::room::Rooms;
 use crate::scan_slots::ScanSlots;
 use crate::session::{Resumed, SessionTable};
+use crate::session_ages::SessionAges;
 use crate::storage::NodeStore;
 use crate::uncommitted_groups::{Members, TaskStore};
 
@@ -80,6 +82,9 @@ pub(crate) struct Shared {
     pub(crate) membership: Mutex<Arc<Membership>>,
     pub(crate) replica: Arc<Replica>,
     pub(crate) sessions: Mutex<SessionTable>,
+    pub(crate) session_ages: Mutex<SessionAges>,
+    /// A leader closes sessions that were not used for this time; `None`: it closes none.
+    pub(crate) session_idle_close: Option<Duration>,
     pub(crate) office: Mutex<Office>,
     /// One for each worker.
     pub(crate) task_stores: Vec<TaskStore>,

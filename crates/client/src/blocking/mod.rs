@@ -13,6 +13,6 @@ mod tests;
 
 pub use backup::BackupSource;
 pub use client::Client;
-pub use one_node::{cut_links, state_hash, status};
+pub use one_node::{close_session, cut_links, sessions, state_hash, status};
 pub use reader::Reader;
 pub use session::Session;

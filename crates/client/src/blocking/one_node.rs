@@ -3,6 +3,7 @@
 //! Only these options apply: the cluster, the security, and the `timeout`, which covers the
 //! connection and the answer.
 
+use std::collections::BTreeMap;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -10,7 +11,7 @@ use super::connection::Connection;
 use crate::channel::{frame_of, hello};
 use crate::error::{ClientError, ConnectionError};
 use crate::options::ClientOptions;
-use crate::protocol::{NodeStatus, Request, Response};
+use crate::protocol::{NodeStatus, Request, Response, SessionEntry, SessionId};
 
 /// Backoff before a request is sent again to a node that is busy.
 const BUSY_BACKOFF: Duration = Duration::from_millis(20);
@@ -55,6 +56,50 @@ pub fn cut_links(
 ) -> Result<(), ClientError> {
     match ask(address, &Request::CutLinks { nodes }, options)? {
         Response::LinksCut { .. } => Ok(()),
+        other => Err(unexpected(address, &other)),
+    }
+}
+
+/// The open sessions of a cluster, in the order of their numbers. Only the leader knows how long each was not used.
+///
+/// # Errors
+/// As [`status`]. [`ClientError::Node`] also if the node does not lead.
+pub fn sessions(address: &str, options: &ClientOptions) -> Result<Vec<SessionEntry>, ClientError> {
+    let mut node = OneNode::connect(address, options)?;
+    let mut found = BTreeMap::new();
+    let mut after = (0, SessionId(0));
+    loop {
+        let response = node.ask(&Request::Sessions { after }, options.timeout)?;
+        let Response::Sessions { sessions, has_more } = response else {
+            return Err(unexpected(address, &response));
+        };
+        let last = sessions.last().map(|it| (it.used, it.session));
+        // One that is used in between comes again.
+        found.extend(sessions.into_iter().map(|it| (it.session, it)));
+        match last {
+            Some(last) if has_more => after = last,
+            _ => return Ok(found.into_values().collect()),
+        }
+    }
+}
+
+/// Closes a session that was [listed](sessions): the leader forgets it, and what became of its groups. A process that holds it gets
+/// [`ClientError::NoSuchSession`]. Returns false, and nothing was closed, if it was resumed since it was listed.
+///
+/// # Errors
+/// As [`sessions`]. Also if it is used all the time.
+pub fn close_session(
+    address: &str,
+    listed: &SessionEntry,
+    options: &ClientOptions,
+) -> Result<bool, ClientError> {
+    let request = Request::CloseSession {
+        session: listed.session,
+        fence: listed.fence,
+    };
+    match ask(address, &request, options)? {
+        Response::SessionClosed { .. } => Ok(true),
+        Response::SessionTaken { .. } => Ok(false),
         other => Err(unexpected(address, &other)),
     }
 }

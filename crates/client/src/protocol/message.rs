@@ -38,7 +38,8 @@ pub enum Request {
         /// Chosen by the client at random: the same request again gives the same session.
         nonce: u128,
     },
-    /// Closes a session: its results are forgotten. Answered by [`Response::SessionClosed`].
+    /// Closes a session: its results are forgotten. Answered by [`Response::SessionClosed`], or by [`Response::Busy`] while groups
+    /// of it are in flight.
     CloseSession {
         /// The session.
         session: SessionId,
@@ -149,6 +150,11 @@ pub enum Request {
         /// The group's number.
         group: u64,
     },
+    /// Asks the leader for sessions, in the order of the last entries in which they occur. Answered by [`Response::Sessions`].
+    Sessions {
+        /// Those behind this one: its last entry, and its number. At first, zeros.
+        after: (u64, SessionId),
+    },
 }
 
 /// What the answer to a read must have seen, and so which node may give it.
@@ -188,6 +194,25 @@ pub struct TableEntry {
     pub name: String,
     /// Whether every key has eight bytes.
     pub eight_byte_keys: bool,
+}
+
+/// A session, as the leader knows it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionEntry {
+    /// Its number.
+    pub session: SessionId,
+    /// The name of the client that has opened it: its address, or the fingerprint of its certificate's key.
+    pub client: String,
+    /// As in [`Request::Submit`].
+    pub fence: u64,
+    /// The last entry in which it occurs.
+    pub used: u64,
+    /// Groups with results that are kept, as its client has not acknowledged them.
+    pub groups: u64,
+    /// These results, each of a byte.
+    pub results: u64,
+    /// Seconds for which it was not used at least, as far as the leader has seen since its start.
+    pub idle_s: u64,
 }
 
 /// From a node to a client.
@@ -390,6 +415,13 @@ pub enum Response {
         applied: u64,
         /// The entry that it was to have applied.
         wanted: u64,
+    },
+    /// The answer to [`Request::Sessions`].
+    Sessions {
+        /// The sessions.
+        sessions: Vec<SessionEntry>,
+        /// Whether there are more behind the last one.
+        has_more: bool,
     },
 }
 

@@ -29,5 +29,5 @@ pub use frame::{
 pub use message::{
     DisconnectReason, Freshness, HELLO_BYTES_MAX, MAGIC, MESSAGE_BYTES_MAX, MemberChange,
     MemberStatus, NodeAddresses, NodeStatus, PROTOCOL_VERSION, REQUEST_BYTES_MAX, Request,
-    Response, Role, ScanRange, Scanned, SessionId, SessionLimit, TableEntry,
+    Response, Role, ScanRange, Scanned, SessionEntry, SessionId, SessionLimit, TableEntry,
 };

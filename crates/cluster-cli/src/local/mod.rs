@@ -36,6 +36,7 @@ use self::cuts::link;
 use self::layout::{DEFAULT_PORT, LocalCluster, LocalNode, NewCluster};
 use crate::backup::{self, BackupArguments};
 use crate::failure::{Failure, device, print, usage};
+use crate::sessions::{self, SessionsArguments};
 use crate::status::{self, Links, ProcessState, StatusArguments};
 
 /// Timeout of an election.
@@ -77,6 +78,8 @@ pub(crate) enum LocalCommand {
     Status(StatusArguments),
     /// Copy the tables of a node, as they are now, into a directory: read it as a database, or restore it into a new cluster
     Backup(BackupArguments),
+    /// List the sessions of clients, or close those that programs have left behind
+    Sessions(SessionsArguments),
     /// Kill a node at once (SIGKILL), as a power failure would
     Kill(NodeArgument),
     /// Pause a node (SIGSTOP): its process exists, but does not answer
@@ -225,6 +228,10 @@ pub(crate) fn run(command: &LocalCommand, dir: &Path) -> Result<(), Failure> {
         LocalCommand::Start(start_arguments) => start(&dir, start_arguments),
         LocalCommand::Status(arguments) => status::run(arguments, open),
         LocalCommand::Backup(arguments) => backup::run(arguments, || {
+            let cluster = open()?;
+            Ok((cluster.sites()?, cluster.options.clone()))
+        }),
+        LocalCommand::Sessions(arguments) => sessions::run(arguments, || {
             let cluster = open()?;
             Ok((cluster.sites()?, cluster.options.clone()))
         }),

@@ -122,7 +122,7 @@ pub(super) fn rate(before: &Seen, now: &Seen) -> Option<u64> {
 }
 
 /// Aligns columns; numbers to the right.
-fn aligned(rows: &[Vec<String>], numbers: std::ops::Range<usize>) -> String {
+pub(crate) fn aligned(rows: &[Vec<String>], numbers: std::ops::Range<usize>) -> String {
     let columns = rows.first().map_or(0, Vec::len);
     let width = |column: usize| {
         let widths = rows.iter().map(|row| row[column].chars().count());

@@ -158,6 +158,45 @@ fn metrics_move_with_the_commands() {
     drop(silent);
 }
 
+/// A program has ended without closing its session, and another one holds the second session.
+#[test]
+fn sessions_that_are_left_behind_are_closed_by_an_operator() {
+    let cluster = Cluster::of_nodes(1, &[]);
+    let mut client = cluster.client();
+    let table = client.create_table("rows", true).unwrap();
+    let mut session = client.open_session().unwrap();
+    put_rows(&mut session, table, 0..20);
+    let token = session.token();
+    drop(session);
+    let mut held = cluster.client().open_session().unwrap();
+    let said = cluster.works(&["sessions"]);
+    let (number, other) = (token.session().0.to_string(), held.token().session().0);
+    let line = |said: &str| {
+        said.lines()
+            .any(|line| line.starts_with(&format!("{number} ")))
+    };
+    assert!(
+        line(&said) && said.contains("127.0.0.1") && said.contains("not used for"),
+        "{said}"
+    );
+    assert_eq!(said.lines().count(), 3, "{said}");
+    let refused = refuses(1, &["--dir", cluster.dir(), "sessions", "--close", "99999"]);
+    assert!(refused.contains("no session 99999"), "{refused}");
+    assert_eq!(
+        cluster.works(&["sessions", "--close-idle", "1d"]),
+        "closed: 0\n"
+    );
+    assert_eq!(
+        cluster.works(&["sessions", "--close", &number]),
+        "closed: 1\n"
+    );
+    let said = cluster.works(&["sessions"]);
+    assert!(!line(&said) && said.contains(&other.to_string()), "{said}");
+    let gone = cluster.client().resume(&token).unwrap_err();
+    assert!(matches!(gone, ClientError::NoSuchSession { .. }), "{gone}");
+    put_rows(&mut held, table, 20..21);
+}
+
 #[test]
 fn a_lost_majority_is_an_error_everywhere() {
     let cluster = Cluster::start_with(&["--metrics"]);

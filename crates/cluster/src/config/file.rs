@@ -37,6 +37,8 @@ pub(super) struct File {
     pub(super) sessions_max: u32,
     #[serde(default = "defaults::client_sessions_max")]
     pub(super) client_sessions_max: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) session_idle_close_s: Option<u64>,
     #[serde(default)]
     pub(super) emulate_cities: bool,
     #[serde(default)]

@@ -89,6 +89,9 @@ pub struct NodeConfig {
     /// Sessions of one client (a certificate, or an address without certificates), if this node
     /// leads. Default 10,000.
     pub client_sessions_max: u32,
+    /// If this node leads, it closes a session that was not used for this time: what became of its
+    /// last groups is forgotten. Default `None`: no session is closed but by its client, or an operator.
+    pub session_idle_close: Option<Duration>,
     /// Whether delays between the members' cities are emulated. Default no.
     pub emulate_cities: bool,
     /// Whether delays are emulated in the receiver instead of on the links: each payload of a
@@ -148,6 +151,7 @@ impl NodeConfig {
             payload_cache_bytes: defaults::payload_cache_bytes(),
             sessions_max: defaults::sessions_max(),
             client_sessions_max: defaults::client_sessions_max(),
+            session_idle_close: None,
             emulate_cities: false,
             delay_in_handler: false,
             allow_cuts: false,
@@ -243,6 +247,7 @@ impl NodeConfig {
             payload_cache_bytes: self.payload_cache_bytes,
             sessions_max: self.sessions_max,
             client_sessions_max: self.client_sessions_max,
+            session_idle_close_s: self.session_idle_close.map(|it| it.as_secs()),
             emulate_cities: self.emulate_cities,
             delay_in_handler: self.delay_in_handler,
             allow_cuts: self.allow_cuts,

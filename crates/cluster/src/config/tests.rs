@@ -42,6 +42,7 @@ fn what_is_written_is_read_again() {
     config.client_listen = "0.0.0.0:7502".to_owned();
     (config.set_metrics_listen("127.0.0.1:7600".to_owned())).unwrap();
     config.group_wait = Duration::from_micros(1500);
+    config.session_idle_close = Some(Duration::from_secs(86_400));
     config.members[0].city = Some(City::Osaka);
     config.tls = Some(TlsOptions {
         authority: "ca.pem".into(),

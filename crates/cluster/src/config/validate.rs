@@ -14,6 +14,8 @@ use crate::transport::City;
 
 /// Least room for each stream of the log: some files, while others are truncated.
 const LOG_BYTES_MIN: u64 = 32 << 20;
+/// Shortest time after which a session that is not used may be closed.
+const SESSION_IDLE_CLOSE_MIN: Duration = Duration::from_secs(3600);
 /// Largest number of workers of a node.
 const WORKERS_MAX: u16 = 64;
 
@@ -52,6 +54,7 @@ impl NodeConfig {
             payload_cache_bytes: file.payload_cache_bytes,
             sessions_max: file.sessions_max,
             client_sessions_max: file.client_sessions_max,
+            session_idle_close: file.session_idle_close_s.map(Duration::from_secs),
             emulate_cities: file.emulate_cities,
             delay_in_handler: file.delay_in_handler,
             allow_cuts: file.allow_cuts,
@@ -129,6 +132,14 @@ impl NodeConfig {
                 let why = "no client could open a session";
                 return Err(wrong(key, why, "a number of sessions, such as 10000"));
             }
+        }
+        if self
+            .session_idle_close
+            .is_some_and(|it| it < SESSION_IDLE_CLOSE_MIN)
+        {
+            let why = "sessions of clients that pause would be closed, and the results of their last groups be lost";
+            let remedy = "at least 3600 seconds, such as 604800, or leave the key out";
+            return Err(wrong("session_idle_close_s", why, remedy));
         }
         if self.emulate_cities
             && let Some(member) = self.members.iter().find(|member| member.city.is_none())

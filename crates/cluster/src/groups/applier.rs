@@ -455,6 +455,9 @@ impl Applier {
             }
         };
         let mut office = self.shared.office.lock();
+        if let Control::CloseHeldSession { session, fence } = &control {
+            office.end_close(*session, *fence);
+        }
         for connection in self.take_waiting(&mut office, &control) {
             self.shared.network.reply(connection, answer.clone());
         }

@@ -6,6 +6,7 @@
 //! Paper: raft-pwal §3.1
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use namiki::replica::check_table_name;
 use namiki_client::protocol::{
@@ -31,6 +32,9 @@ use crate::status::status;
 
 /// Largest number of concurrent requests for changes of the members.
 const MEMBER_CHANGES_MAX: usize = 64;
+
+/// Sessions in one answer.
+const SESSIONS_LISTED_MAX: usize = 1000;
 
 /// Limits on the requests that a leader accepts.
 #[derive(Clone, Copy, Debug)]
@@ -58,6 +62,8 @@ pub struct RequestLimits {
     pub outcomes: usize,
     /// Numbers of sessions.
     pub sessions: SessionLimits,
+    /// The leader closes a session that no entry has named for this time. Default `None`: never.
+    pub session_idle_close: Option<Duration>,
     /// Bytes of the keys and values of one command.
     pub command_bytes: usize,
 }
@@ -76,6 +82,7 @@ impl Default for RequestLimits {
             unacknowledged_groups: 1024,
             outcomes: 256 << 20,
             sessions: SessionLimits::default(),
+            session_idle_close: None,
             command_bytes: 1 << 20,
         }
     }
@@ -162,6 +169,7 @@ impl Producer {
             Request::DropTable { table } => self.control(from, Control::DropTable { table }),
             Request::OpenSession { nonce } => self.open_session(from, client, nonce),
             Request::CloseSession { session, fence } => self.close_session(from, session, fence),
+            Request::Sessions { after } => self.list_sessions(after),
             Request::CreateTable {
                 name,
                 eight_byte_keys,
@@ -301,11 +309,12 @@ impl Producer {
             });
         }
         // Another node may have applied the entry of the drop already, and shown it to a reader that sends this.
-        if office.is_dropping(&commands) {
+        if office.is_closing(session) || office.is_dropping(&commands) {
             return Some(Response::Busy { request: number });
         }
         if keeps_too_many {
-            let reason = "the results of too many groups are kept: acknowledge those that arrived";
+            let reason = "the results of too many groups are kept: acknowledge those that arrived, and close sessions that are not \
+                used any more (namiki cluster sessions)";
             return self.refuse_new(office, from, (session, number), reason);
         }
         if !office.has_room(from, size, max) {
@@ -611,6 +620,20 @@ impl Producer {
         }
     }
 
+    /// The sessions behind this one, in the order of their last entries.
+    fn list_sessions(&self, after: (u64, SessionId)) -> Option<Response> {
+        if self.shared.office.lock().term.is_none() {
+            return self.not_leader(0);
+        }
+        let listed = self.shared.sessions.lock().list(after, SESSIONS_LISTED_MAX);
+        let (mut sessions, has_more) = listed;
+        let ages = self.shared.session_ages.lock();
+        for session in &mut sessions {
+            session.idle_s = ages.unused_for(session.used).as_secs();
+        }
+        Some(Response::Sessions { sessions, has_more })
+    }
+
     fn resume_session(
         &self,
         from: ConnectionId,
@@ -652,6 +675,11 @@ impl Producer {
         let closes = matches!(control, Control::CloseHeldSession { .. });
         let has_room = closes || !self.shared.rooms.refuses();
         if office.control_waiting >= self.limits.control || !has_room {
+            return Some(Response::Busy { request: 0 });
+        }
+        if let Control::CloseHeldSession { session, fence } = &control
+            && !office.begin_close(*session, *fence)
+        {
             return Some(Response::Busy { request: 0 });
         }
         let body = EntryBody::Control(control.encode());

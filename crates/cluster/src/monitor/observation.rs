@@ -54,6 +54,8 @@ pub(crate) struct Observation {
     pub(crate) peers: Vec<ObservedPeer>,
     pub(crate) clients: u64,
     pub(crate) sessions: u64,
+    /// Results of commands that are kept for clients which have not acknowledged them.
+    pub(crate) results_kept: u64,
     /// Sealed groups that are not applied yet, by worker.
     pub(crate) groups_in_flight: Vec<u64>,
     pub(crate) commands_applied: u64,
@@ -120,6 +122,10 @@ impl Observer {
                 .copied()
                 .filter(|_| in_office.is_some()),
         });
+        let (sessions, results_kept) = {
+            let sessions = shared.sessions.lock();
+            (sessions.len() as u64, sessions.outcomes() as u64)
+        };
         let failure = shared.failure.lock().clone();
         let failure = failure.map(|it| ErrorSentence(&*it).to_string());
         let panicked = "the network thread has panicked";
@@ -141,7 +147,8 @@ impl Observer {
             votes: membership.voters().any(|it| it == shared.node),
             peers: peers.collect(),
             clients: self.connections.clients(),
-            sessions: shared.sessions.lock().len() as u64,
+            sessions,
+            results_kept,
             groups_in_flight: (shared.task_stores.iter())
                 .map(|it| it.len() as u64)
                 .collect(),
@@ -227,6 +234,7 @@ pub(super) mod tests {
             peers: vec![peer(2), peer(3)],
             clients: 2,
             sessions: 1,
+            results_kept: 9,
             groups_in_flight: vec![0, 1],
             commands_applied: 100,
             commands_in_flight: 5,

@@ -165,6 +165,8 @@ fn commands(page: &mut Exposition, node: &Observation, metrics: &Metrics) {
         family.sample(&[("worker", &worker.to_string())], *count);
     }
     page.gauge("sessions", "Open sessions.", node.sessions);
+    let help = "Results of commands that are kept until their clients acknowledge them, or their sessions are closed.";
+    page.gauge("results_kept", help, node.results_kept);
     page.gauge("clients", "Connections of clients.", node.clients);
 }
 
@@ -249,6 +251,7 @@ mod tests {
             "namiki_cluster_healthy 0",
             "namiki_cluster_start_forgotten 1",
             "namiki_cluster_commands_held_back 2",
+            "namiki_cluster_results_kept 9",
             "namiki_cluster_log_waits_for_room 1",
             "namiki_cluster_peer_log_room_bytes{peer=\"2\"} 77",
         ] {

@@ -15,6 +15,7 @@ use crate::events::{ApplierEvent, CopyEvent, Fetch, ImageEvent, RaftWrite};
 use crate::failure::NodeFailure;
 use crate::fault_injection::Fault;
 use crate::groups::applier::Applier;
+use crate::groups::idle_sessions::tick_sessions;
 use crate::groups::log_writer::{PayloadWriter, RaftWriter};
 use crate::groups::producer::Producer;
 use crate::groups::worker::Worker;
@@ -37,6 +38,7 @@ use crate::raft::{
 use crate::room::Rooms;
 use crate::scan_slots::ScanSlots;
 use crate::session::SessionTable;
+use crate::session_ages::SessionAges;
 use crate::shared::{RoomByImages, Shared};
 use crate::storage::{ReadAhead, StoreError};
 use crate::uncommitted_groups::TaskStore;
@@ -112,6 +114,8 @@ impl Parts {
             membership: Mutex::new(Arc::new(members.clone())),
             replica: Arc::new(replica),
             sessions: Mutex::new(sessions),
+            session_ages: Mutex::new(SessionAges::new(options.tick())),
+            session_idle_close: options.limits.session_idle_close,
             office: Mutex::new(Office::default()),
             task_stores: (0..workers).map(|_| TaskStore::default()).collect(),
             has_parked: (0..workers).map(|_| AtomicBool::new(false)).collect(),
@@ -222,6 +226,7 @@ pub(crate) fn run_raft(
     if has_ticked {
         tick_reads(shared);
         tick_room(shared);
+        tick_sessions(shared);
     }
     for effect in raft.take_effects() {
         match effect {
@@ -287,12 +292,12 @@ pub(crate) fn run_raft(
                 let message = ImageMessage { image: 0, content };
                 shared.network.send(node, PeerMessage::Image(message));
             }
+            RaftEffect::PayloadsLost { count } => shared.fail(NodeFailure::PayloadsLost { count }),
             RaftEffect::PayloadsRestored => shared.applier.put(ApplierEvent::PayloadsRestored),
             RaftEffect::Members(membership) => shared.set_membership(membership),
             RaftEffect::MembersDurable(members) => shared.answer_changes_made(&members),
             RaftEffect::MembersNotChanged(change, refusal) => {
                 shared.answer_change_refused(&change, &refusal);
-            RaftEffect::PayloadsLost { count } => shared.fail(NodeFailure::PayloadsLost { count }),
             }
         }
     }

@@ -32,6 +32,8 @@ mod options;
 mod raft_damage;
 mod replacements;
 mod report;
+#[cfg(test)]
+mod single_node;
 mod small_logs;
 mod value_chain;
 mod workload;

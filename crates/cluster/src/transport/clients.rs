@@ -271,6 +271,10 @@ fn bytes_of(response: &Response) -> usize {
         Response::GroupOutcomes { outcomes, .. } => outcomes
             .as_ref()
             .map_or(0, |it| std::mem::size_of_val(&it[..])),
+        Response::Sessions { sessions, .. } => {
+            let clients = sessions.iter().map(|it| it.client.capacity());
+            std::mem::size_of_val(&sessions[..]) + clients.sum::<usize>()
+        }
         Response::LinksCut { nodes } => std::mem::size_of_val(&nodes[..]),
         _ => 0,
     }

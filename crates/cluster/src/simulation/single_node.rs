@@ -1,0 +1,292 @@
+//! One node alone, which gets requests one by one: what a leader answers in which state.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use namiki_client::protocol::{
+    Command, Outcome, Request, Response, SessionEntry, SessionId, Write,
+};
+
+use super::network::{Outbox, Sent};
+use super::node::{Part, SimNode};
+use crate::groups::producer::RequestLimits;
+use crate::groups::worker::GroupOptions;
+use crate::network::{ClientName, ConnectionId, Inbox as _, NodeId};
+use crate::node::NodeOptions;
+use crate::payload::{Payload, PayloadBuilder};
+use crate::raft::RaftEvent;
+use crate::shared::Shared;
+
+const CONNECTION: ConnectionId = ConnectionId(1);
+/// Ticks of ten seconds in an hour.
+const HOUR: usize = 360;
+
+struct SingleNode {
+    node: SimNode,
+    outbox: Outbox,
+    now_ns: u64,
+}
+
+impl SingleNode {
+    /// A node with this limit of its log that leads.
+    fn start(log_bytes_max: Option<u64>, session_idle_close: Option<Duration>) -> Self {
+        let options = NodeOptions {
+            heartbeat: Duration::from_secs(20),
+            election_timeout: Duration::from_secs(60),
+            groups: GroupOptions {
+                wait_ns: 0,
+                ..GroupOptions::default()
+            },
+            limits: RequestLimits {
+                session_idle_close,
+                ..RequestLimits::default()
+            },
+            ..NodeOptions::default()
+        };
+        let mut node = SimNode::create(NodeId::first(1), 1, 1, options).expect("an empty disk");
+        node.log_bytes_max = log_bytes_max;
+        let outbox = Outbox::default();
+        node.start(&outbox).expect("a new directory");
+        let mut single = Self {
+            node,
+            outbox,
+            now_ns: 0,
+        };
+        for _ in 0..100 {
+            single.tick();
+        }
+        assert!(single.shared().leads());
+        single
+    }
+
+    fn shared(&self) -> &Arc<Shared> {
+        self.node.shared().expect("it runs")
+    }
+
+    fn tick(&mut self) {
+        self.shared().raft.put(RaftEvent::Tick);
+        self.run();
+    }
+
+    /// Runs all parts until nothing is left to do. No image is written, so the log keeps what it has.
+    fn run(&mut self) {
+        let mut wakes_at = None;
+        loop {
+            let mut ready = self.node.ready();
+            ready.retain(|part| *part != Part::Checkpointer);
+            if ready.is_empty() {
+                let Some(at) = wakes_at.take() else { return };
+                self.now_ns = self.now_ns.max(at);
+                ready.push(Part::Worker(0));
+            }
+            for part in ready {
+                let wakes = self.node.run(part, self.now_ns);
+                if matches!(part, Part::Worker(_)) {
+                    wakes_at = wakes;
+                }
+            }
+        }
+    }
+
+    /// Sends a request, which nothing but the producer handles yet.
+    fn send(&self, request: Request) {
+        let running = self.node.running.as_ref().expect("it runs");
+        let client = ClientName::of_address([10, 0, 0, 1].into());
+        running.inbox.request(CONNECTION, &client, request);
+    }
+
+    fn answers(&self) -> Vec<Response> {
+        let sent = std::mem::take(&mut *self.outbox.lock()).into_iter();
+        sent.filter_map(|sent| match sent {
+            Sent::Client { response, .. } => Some(response),
+            Sent::Peer { .. } => None,
+        })
+        .collect()
+    }
+
+    fn ask(&mut self, request: Request) -> Response {
+        self.send(request);
+        self.run();
+        let mut answers = self.answers();
+        assert_eq!(answers.len(), 1, "{answers:?}");
+        answers.remove(0)
+    }
+
+    fn open_session(&mut self, nonce: u128) -> SessionId {
+        match self.ask(Request::OpenSession { nonce }) {
+            Response::SessionOpened { session, .. } => session,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn create_table(&mut self) -> u32 {
+        let create = Request::CreateTable {
+            name: "rows".to_owned(),
+            eight_byte_keys: false,
+        };
+        match self.ask(create) {
+            Response::Table { table, .. } => table,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn sessions(&mut self) -> Vec<SessionEntry> {
+        let after = (0, SessionId(0));
+        match self.ask(Request::Sessions { after }) {
+            Response::Sessions {
+                sessions,
+                has_more: false,
+            } => sessions,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+/// A group of this number of commands, each with a row of this length.
+fn group(session: SessionId, group: u64, table: u32, commands: u8, bytes: usize) -> Request {
+    let command = |key| {
+        Command::Write(Box::new(Write {
+            conditions: Vec::new(),
+            rows: vec![(table, vec![key], Some(vec![7; bytes]))],
+        }))
+    };
+    Request::Submit {
+        session,
+        fence: session.0,
+        group,
+        acknowledged_through: 0,
+        commands: (0..commands).map(command).collect(),
+    }
+}
+
+/// A refusal is final. A client that gets one may do the same under another number.
+#[test]
+fn a_full_leader_does_not_refuse_an_executed_group() {
+    let mut single = SingleNode::start(Some(3 << 20), None);
+    let (table, session) = (single.create_table(), single.open_session(1));
+    let first = single.ask(group(session, 1, table, 2, 10));
+    let Response::Results { outcomes, .. } = &first else {
+        panic!("{first:?}");
+    };
+    assert_eq!(outcomes, &[Outcome::Done; 2]);
+    let mut number = 1;
+    while single.shared().store.has_room() {
+        number += 1;
+        let answer = single.ask(group(session, number, table, 1, 20_000));
+        assert!(matches!(answer, Response::Results { .. }), "{answer:?}");
+    }
+    // One command of this group is in the log.
+    let partly = number + 1;
+    let (mut builder, mut bytes) = (PayloadBuilder::default(), Vec::new());
+    builder.section(session, partly, 0, 2, &[(0, Outcome::Done)]);
+    builder.finish(&mut bytes);
+    let payload = Payload::read(&bytes).expect("it was just built");
+    let at = single.shared().sessions.lock().used(session);
+    let applied = single
+        .shared()
+        .sessions
+        .lock()
+        .apply(at, &payload.sections[0]);
+    applied.expect("once");
+    for makes_room in [true, false] {
+        single.shared().room.note(makes_room);
+        let again = single.ask(group(session, 1, table, 2, 10));
+        let Response::Results {
+            outcomes: known, ..
+        } = &again
+        else {
+            panic!("{again:?}");
+        };
+        assert_eq!(known, outcomes);
+        let answer = single.ask(group(session, partly, table, 2, 10));
+        assert_eq!(answer, Response::Busy { request: partly });
+        let new = partly + 1;
+        single.send(group(session, new, table, 2, 10));
+        let answers = single.answers();
+        if makes_room {
+            assert_eq!(answers, [Response::Busy { request: new }]);
+            continue;
+        }
+        // Another leader may have accepted it, if this one was deposed: it asks the others first.
+        assert_eq!(answers, []);
+        single.run();
+        let answers = single.answers();
+        let [Response::Refused { request, reason }] = &answers[..] else {
+            panic!("{answers:?}");
+        };
+        assert!(
+            *request == new && reason.contains("log_bytes_max"),
+            "{reason}"
+        );
+    }
+}
+
+/// A group behind the entry that closes its session would be executed without a session that knows of it.
+#[test]
+fn a_session_is_closed_between_groups() {
+    let mut single = SingleNode::start(None, None);
+    let (table, session) = (single.create_table(), single.open_session(1));
+    let close = || Request::CloseSession {
+        session,
+        fence: session.0,
+    };
+    single.send(group(session, 1, table, 1, 10));
+    single.send(close());
+    assert_eq!(single.answers(), [Response::Busy { request: 0 }]);
+    single.run();
+    assert!(matches!(
+        single.answers()[..],
+        [Response::Results { group: 1, .. }]
+    ));
+    single.send(close());
+    single.send(group(session, 2, table, 1, 10));
+    assert_eq!(single.answers(), [Response::Busy { request: 2 }]);
+    // What is known is told until then.
+    single.send(group(session, 1, table, 1, 10));
+    assert!(matches!(
+        single.answers()[..],
+        [Response::Results { group: 1, .. }]
+    ));
+    single.run();
+    assert_eq!(single.answers(), [Response::SessionClosed { session }]);
+    let answer = single.ask(group(session, 2, table, 1, 10));
+    assert_eq!(answer, Response::NoSuchSession { session });
+    assert_eq!(single.shared().sessions.lock().outcomes(), 0);
+}
+
+#[test]
+fn a_leader_closes_sessions_that_are_not_used() {
+    for closes in [true, false] {
+        let idle = closes.then_some(Duration::from_secs(3600));
+        let mut single = SingleNode::start(None, idle);
+        let table = single.create_table();
+        let (first, second) = (single.open_session(1), single.open_session(2));
+        let pass = |single: &mut SingleNode, ticks| (0..ticks).for_each(|_| single.tick());
+        pass(&mut single, HOUR / 2);
+        let answer = single.ask(group(second, 1, table, 1, 10));
+        assert!(matches!(answer, Response::Results { .. }), "{answer:?}");
+        let listed = single.sessions();
+        assert_eq!([listed[0].session, listed[1].session], [first, second]);
+        assert_eq!([listed[0].results, listed[1].results], [0, 1]);
+        let known = 1700..=1800;
+        assert!(
+            known.contains(&listed[0].idle_s) && listed[1].idle_s == 0,
+            "{listed:?}"
+        );
+        pass(&mut single, HOUR / 2 + 20);
+        let left: Vec<_> = single.sessions().iter().map(|it| it.session).collect();
+        let expected = if closes {
+            vec![second]
+        } else {
+            vec![first, second]
+        };
+        assert_eq!(left, expected);
+        // Another group keeps its session.
+        single.send(group(second, 2, table, 1, 10));
+        pass(&mut single, HOUR / 2);
+        assert_eq!(single.answers().len(), 1);
+        assert!(single.sessions().iter().any(|it| it.session == second));
+        pass(&mut single, HOUR);
+        assert_eq!(single.sessions().is_empty(), closes);
+    }
+}
