@@ -604,9 +604,9 @@ impl Producer {
     }
 
     /// The sessions behind this one, in the order of their last entries.
-    fn list_sessions(&self, after: (u64, SessionId)) -> Option<Response> {
+    fn list_sessions(&self, after: (u64, SessionId)) -> Handled {
         if self.shared.office.lock().term.is_none() {
-            return self.not_leader(0);
+            return Err(self.not_leader(0));
         }
         let listed = self.shared.sessions.lock().list(after, SESSIONS_LISTED_MAX);
         let (mut sessions, has_more) = listed;
@@ -614,7 +614,7 @@ impl Producer {
         for session in &mut sessions {
             session.idle_s = ages.unused_for(session.used).as_secs();
         }
-        Some(Response::Sessions { sessions, has_more })
+        Ok(Some(Response::Sessions { sessions, has_more }))
     }
 
     fn resume_session(
