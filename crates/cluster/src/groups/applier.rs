@@ -376,11 +376,7 @@ impl Applier {
     fn apply_control(&mut self, index: u64, bytes: &[u8]) -> Result<(), NodeFailure> {
         let control = Control::decode(bytes).ok_or_else(|| NodeFailure::unknown_entry(index))?;
         let answer = match &control {
-            Control::OpenSession { nonce } => Response::SessionOpened {
-                nonce: *nonce,
-                session: self.shared.sessions.lock().open_evicting(index, *nonce),
-            },
-            Control::OpenClientSession {
+            Control::OpenSession {
                 nonce,
                 client,
                 limits,
@@ -406,17 +402,13 @@ impl Applier {
                     (self.shared.sessions.lock()).resume(index, *session, *nonce, *attempt);
                 return self.answer_resumed(&control, *session, resumed);
             }
-            Control::CloseHeldSession { session, fence } => {
+            Control::CloseSession { session, fence } => {
                 let session = *session;
                 if self.shared.sessions.lock().close_held(session, *fence) {
                     Response::SessionClosed { session }
                 } else {
                     Response::SessionTaken { session }
                 }
-            }
-            Control::CloseSession { session } => {
-                self.shared.sessions.lock().close(*session);
-                Response::SessionClosed { session: *session }
             }
             Control::CreateTable {
                 name,
@@ -458,6 +450,18 @@ impl Applier {
         for connection in self.take_waiting(&mut office, &control) {
             self.shared.network.reply(connection, answer.clone());
         }
+            Control::ClearTable { table } => {
+                let cleared = self.shared.replica.clear_table(TableId(*table));
+                let successor = cleared.map(|(new, dropped)| {
+                    self.shared.scans.put(Scan::Free(dropped));
+                    new.0
+                });
+                Response::TableCleared {
+                    table: *table,
+                    successor,
+                    lsn: index,
+                }
+            }
         Ok(())
     }
 

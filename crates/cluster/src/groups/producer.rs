@@ -160,6 +160,7 @@ impl Producer {
                 attempt,
             } => self.resume_session(from, session, nonce, attempt),
             Request::DropTable { table } => self.control(from, Control::DropTable { table }),
+            Request::ClearTable { table } => self.control(from, Control::ClearTable { table }),
             Request::OpenSession { nonce } => self.open_session(from, client, nonce),
             Request::CloseSession { session, fence } => self.close_session(from, session, fence),
             Request::CreateTable {
@@ -556,7 +557,7 @@ impl Producer {
         if let Some(limit) = full {
             return Some(Response::SessionsFull { nonce, limit });
         }
-        let control = Control::OpenClientSession {
+        let control = Control::OpenSession {
             nonce,
             client: client.clone(),
             limits,
@@ -584,7 +585,7 @@ impl Producer {
             Holds::No(answer) => answer,
             Holds::Yes => {
                 drop(office);
-                self.control(from, Control::CloseHeldSession { session, fence })
+                self.control(from, Control::CloseSession { session, fence })
             }
         }
     }
@@ -627,7 +628,7 @@ impl Producer {
             return refused(0, &error.to_string());
         }
         // An entry without a payload takes room, too.
-        let closes = matches!(control, Control::CloseHeldSession { .. });
+        let closes = matches!(control, Control::CloseSession { .. });
         let has_room = closes || !self.shared.rooms.refuses();
         if office.control_waiting >= self.limits.control || !has_room {
             return Some(Response::Busy { request: 0 });

@@ -3,7 +3,7 @@
 //! One small file, `NODE`, replaced as a whole at every opening and orderly closing:
 //!
 //! ```text
-//! namiki-node 3 crc32c=1a2b3c4d
+//! namiki-node 4 crc32c=1a2b3c4d
 //! { "cluster": "…", "node": 2, "incarnation": 1, "workers": 4, "voters": [1, 2, 3], "generations": [ … ], … }
 //! ```
 //! Its name differs from that of a database's manifest: a node is not opened as a database.
@@ -25,7 +25,7 @@ use crate::network::NodeId;
 
 const KIND: &str = "namiki-node";
 /// The format that this release writes, and the latest that it reads.
-const FORMAT: u32 = 3;
+const FORMAT: u32 = 4;
 
 /// The contents of the manifest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
