@@ -26,11 +26,12 @@ const TIMEOUT: Duration = Duration::from_secs(600);
 const HELP: &str = "\
 The backup has everything that was committed when the command began, as far as the node knew: a follower is asked that lags
 least, or the node of --node. Commands go on meanwhile. Into the directory of an earlier backup of the same node, only what has
-changed is copied; the earlier backup is replaced when the new one is whole. Without --node, that node is found.
+changed is copied; the earlier backup is replaced when the new one is whole. Without --node, that node is found. To keep an earlier
+one, copy its directory by hard links before (cp -al): the files of a backup never change.
 
 Read it as a database: namiki check BACKUP, namiki tables BACKUP, namiki scan BACKUP TABLE, namiki export BACKUP ...
-Restore it into a new cluster, with another `cluster` in its configuration: namiki node --config FILE init --backup BACKUP
-for every node, each with the same backup; then start them.
+Restore it into a new cluster, with a new number as `cluster` in its configurations (openssl rand -hex 16):
+namiki node --config FILE init --backup BACKUP for every node, each with the same backup; then start them.
 
   namiki cluster backup /backup/bank                                    the cluster in the folder namiki-cluster
   namiki cluster backup /backup/bank --config node.toml                 the members in any node's configuration

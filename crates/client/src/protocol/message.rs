@@ -555,6 +555,8 @@ pub struct NodeStatus {
     pub removed: Vec<(u64, u64)>,
     /// The numbers of the members with which the cluster began.
     pub founders: Vec<u64>,
+    /// The backup that the cluster began with.
+    pub backup: Option<u128>,
     /// Its role.
     pub role: Role,
     /// Raft's term.

@@ -45,6 +45,7 @@ pub(super) fn add_local(dir: &Path, number: Option<u64>) -> Result<(), Failure> 
         Some(member) => NewDirectory {
             incarnation: member.incarnation,
             founders: leader.founders.clone(),
+            backup: leader.backup,
         },
         None => members.joining_directory()?,
     };
@@ -70,7 +71,8 @@ pub(super) fn add_remote(number: u64, config: &Path) -> Result<(), Failure> {
     let (config, options) = configured(config)?;
     let mut members = Members::find(&config, number, &options)?;
     let running = running_node(&config, number, &options)?;
-    if running.founders != members.leader()?.founders {
+    let leader = members.leader()?;
+    if (running.founders, running.backup) != (leader.founders, leader.backup) {
         return Err(Failure::OtherFounders { node: number });
     }
     let incarnation = running.incarnation;

@@ -159,7 +159,12 @@ impl Applier {
         // Otherwise the rows are there.
         if is_new {
             let commands = self.shared.commands_applied.load(Ordering::Relaxed);
-            let head = ImageHead::new(self.term, self.members.clone(), commands);
+            let head = ImageHead::new(
+                self.shared.clusters.clone(),
+                self.term,
+                self.members.clone(),
+                commands,
+            );
             let mut none = SessionTable::default();
             let mut sessions = self.shared.sessions.lock();
             let sessions = if self.shared.planted.has(Fault::SessionsNotInImage) {
@@ -445,11 +450,6 @@ impl Applier {
                     lsn: index,
                 }
             }
-        };
-        let mut office = self.shared.office.lock();
-        for connection in self.take_waiting(&mut office, &control) {
-            self.shared.network.reply(connection, answer.clone());
-        }
             Control::ClearTable { table } => {
                 let cleared = self.shared.replica.clear_table(TableId(*table));
                 let successor = cleared.map(|(new, dropped)| {
@@ -462,6 +462,11 @@ impl Applier {
                     lsn: index,
                 }
             }
+        };
+        let mut office = self.shared.office.lock();
+        for connection in self.take_waiting(&mut office, &control) {
+            self.shared.network.reply(connection, answer.clone());
+        }
         Ok(())
     }
 

@@ -36,7 +36,7 @@ pub(super) struct Manifest {
     node: u64,
     incarnation: u64,
     workers: u16,
-    /// The backup that the node began with, in hexadecimal; empty: none.
+    /// The backup that the cluster began with, in hexadecimal; empty: none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     backup: String,
     /// The voters that the cluster began with. Later changes are in the log.
@@ -88,7 +88,7 @@ impl Manifest {
         }
     }
 
-    /// The backup that the node began with.
+    /// The backup that the node's cluster began with.
     pub(super) fn backup(&self) -> Option<NonZeroU128> {
         let backup = u128::from_str_radix(&self.backup, 16);
         backup.ok().and_then(NonZeroU128::new)
