@@ -71,7 +71,7 @@ pub(crate) fn database_in(dir: &Path) -> Result<PathBuf, Failure> {
         return Ok(dir.to_owned());
     }
     let bytes = std::fs::read(&node).map_err(device("read", &node))?;
-    let text = checked_text::decode(&bytes, "namiki-node", 3);
+    let text = checked_text::decode(&bytes, "namiki-node", 4);
     let found = text.ok().and_then(|text| serde_json::from_str(text).ok());
     let found: NodeFile = found.ok_or_else(|| Failure::NodeFile(node))?;
     Ok(dir.join(match found.tables {

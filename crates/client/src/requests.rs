@@ -411,6 +411,13 @@ pub(crate) fn dropped_of(channel: &mut Channel, key: Key) -> Result<bool, Client
     }
 }
 
+pub(crate) fn cleared_of(channel: &mut Channel, key: Key) -> Result<Option<u32>, ClientError> {
+    match answer_of(channel, key)? {
+        Answer::TableCleared(successor) => Ok(successor),
+        _ => Err(unexpected()),
+    }
+}
+
 pub(crate) fn tables_of(channel: &mut Channel, key: Key) -> Result<Vec<TableEntry>, ClientError> {
     match answer_of(channel, key)? {
         Answer::Tables(tables) => Ok(tables),

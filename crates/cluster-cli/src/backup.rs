@@ -26,12 +26,13 @@ const TIMEOUT: Duration = Duration::from_secs(600);
 const HELP: &str = "\
 The backup has everything that its node knew to be committed when the command began. That is the node of --node, or else the
 follower that lags least. Commands go on during that time. Into the directory of an earlier backup of the same node, only changed
-parts are copied, and the earlier backup stays until the new one is whole; without --node, that node is found. A node begins the
-next backup when nine times as long has passed as its image took: a command that comes earlier waits.
+parts are copied, and the earlier backup stays until the new one is whole; without --node, that node is found. To keep an earlier
+one, copy its directory by hard links before (cp -al): the files of a backup never change. A node begins the next backup when nine
+times as long has passed as its image took: a command that comes earlier waits.
 
 Read it as a database: namiki check BACKUP, namiki tables BACKUP, namiki scan BACKUP TABLE, namiki export BACKUP ...
-Restore it into a new cluster, with another `cluster` in its configuration: namiki node init --config FILE --backup BACKUP
-for every node, each with the same backup; then start them.
+Restore it into a new cluster, with a new number as `cluster` in its configurations (openssl rand -hex 16):
+namiki node init --config FILE --backup BACKUP for every node, each with the same backup; then start them.
 
   namiki cluster backup /backup/bank                                    the cluster in the folder namiki-cluster
   namiki cluster backup /backup/bank --config node.toml                 the members in any node's configuration

@@ -124,10 +124,10 @@ pub(crate) enum Failure {
         /// The node.
         node: u64,
     },
-    /// A node that is to join was made for another beginning of the cluster.
+    /// A node that is to join was made for another beginning of the cluster: other members, or another backup.
     #[error(
-        "the directory of node {node} was made for a cluster that begins with other members: stop it, and make the directory anew by namiki \
-         node init --join"
+        "the directory of node {node} was made for a cluster that begins with other members, or another backup: stop it, and make the directory \
+         anew by namiki node init --join"
     )]
     OtherFounders {
         /// The node.

@@ -80,10 +80,10 @@ pub enum NodeFailure {
     /// A thread of the node has panicked; its message is in the log of the process.
     #[error("a thread of the node has panicked: report its message, and start the node again")]
     Panicked,
-    /// Nodes of a new cluster began with different backups.
+    /// Nodes of one number began with different backups, or some without.
     #[error(
-        "this node began with another backup than {node}: create all nodes of a new cluster with the same one; remove the directory of \
-         each node that has the wrong one, and create it again"
+        "this node began with another backup than {node}, or one of both without: create all nodes of a new cluster with the same backup, \
+         and under a new number; remove the directory of each node that has the wrong one, and create it again"
     )]
     OtherBackup {
         /// The other node.

@@ -13,6 +13,7 @@
 //!
 //! Paper: raft-pwal
 
+mod clusters;
 mod command_size;
 pub mod config;
 mod control;

@@ -191,7 +191,7 @@ impl Office {
     /// Whether one of the commands touches a table with a drop under way.
     pub(crate) fn is_dropping(&self, commands: &[Command]) -> bool {
         let drops = self.control.keys().filter_map(|control| match control {
-            Control::DropTable { table } => Some(*table),
+            Control::DropTable { table } | Control::ClearTable { table } => Some(*table),
             _ => None,
         });
         let dropped: Vec<u32> = drops.collect();
@@ -306,6 +306,10 @@ mod tests {
         assert_eq!(third, (vec![ConnectionId(4)], false));
         assert_eq!(office.take_waiting(&drop()), (Vec::new(), false));
         assert_eq!(office.control_waiting, 0);
+        let clear = Control::ClearTable { table: 9 };
+        assert!(office.wait_for(clear.clone(), ConnectionId(1)));
+        assert!(office.is_dropping(&transfer(9)));
+        assert_eq!(office.take_waiting(&clear).0.len(), 1);
         assert!(wait(&mut office, 5) && !wait(&mut office, 6));
         assert_eq!(office.leave().len(), 2);
     }

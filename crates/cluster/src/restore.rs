@@ -65,6 +65,17 @@ pub enum RestoreError {
     /// The rows of the old cluster in the copy are not valid.
     #[error(transparent)]
     Rows(RestoredRows),
+    /// The number of the new cluster is one that the backup's cluster has, or one had before it. Its nodes may have votes and
+    /// entries that the backup lacks. No copy of the backup is left.
+    #[error(
+        "the backup is of a cluster that has, or had, the number {cluster:032x}: choose a new one (openssl rand -hex 16), make it \
+         `cluster` in the configurations of all nodes, remove the node's directory, and try again; to return a node that has lost \
+         its directory to a cluster that runs, use namiki node init --replacement"
+    )]
+    SameCluster {
+        /// The number.
+        cluster: u128,
+    },
 }
 
 /// The rows of the cluster's own in a backup are not valid.
@@ -73,7 +84,7 @@ pub enum RestoreError {
 pub struct RestoredRows(#[from] ImageRowsError);
 
 /// Creates the directory of a node of a new cluster, with the state of a backup. Every node of it has to be created from the same
-/// one; the new cluster has a number of its own.
+/// one; the new cluster has a number of its own, which none of the clusters before it had.
 ///
 /// # Errors
 /// [`RestoreError`]. The node's directory is to be removed then; the backup is as it was.
@@ -118,7 +129,11 @@ pub fn restore_directory(
             on_progress(bytes, image.len_bytes());
         }
         copy.finish()?;
-        become_first_image(disk, tables, &voters)
+        let restored = become_first_image(disk, tables, (&identity, &voters));
+        if let Err(RestoreError::SameCluster { .. }) = restored {
+            ImageCopy::remove_all(&**disk, tables)?;
+        }
+        restored
     };
     let backup = NonZeroU128::new(image.id());
     NodeStore::create_with_tables(disk, &config.directory, &identity, &voters, backup, fill)?;
@@ -132,7 +147,7 @@ pub fn restore_directory(
 fn become_first_image(
     disk: &Arc<dyn Disk>,
     tables: &Path,
-    voters: &[NodeId],
+    (identity, voters): (&NodeIdentity, &[NodeId]),
 ) -> Result<(), RestoreError> {
     let builder = Database::builder().disk(Arc::clone(disk));
     let replica = Replica::open(builder, tables)?;
@@ -141,8 +156,12 @@ fn become_first_image(
         let dir = tables.to_owned();
         return Err(RestoreError::NoBackup { dir });
     };
+    let cluster = identity.cluster;
+    let clusters = state.head.clusters().clone().restored_to(cluster);
+    let clusters = clusters.ok_or(RestoreError::SameCluster { cluster })?;
     state.sessions.close_all();
     let head = ImageHead::new(
+        clusters,
         state.head.term + 1,
         Membership::new(voters),
         state.head.commands,
@@ -152,6 +171,8 @@ fn become_first_image(
         unreachable!("it follows the last one: {error}");
     }
     put_rows(&replica, &head, &mut state.sessions);
+    // The cluster of the backup goes on with that.
+    replica.begin_history(identity.log_identity());
     replica.write_image(replica.view_for_image()?, |_| true)?;
     Ok(())
 }

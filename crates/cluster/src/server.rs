@@ -1,5 +1,6 @@
 //! A node with its storage and its transport, as a program runs it.
 
+use std::num::NonZeroU128;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -83,7 +84,7 @@ struct Kept {
 }
 
 /// Creates a new node's directory: its first one, or the replacement of a lost one with the next
-/// incarnation. `founders`: the numbers of the members with which the cluster began.
+/// incarnation. `founders`: the numbers of the members with which the cluster began; `backup`: the one that it began with.
 ///
 /// # Errors
 /// [`StoreError::NotEmpty`]; the disk's own.
@@ -93,7 +94,7 @@ struct Kept {
 pub fn create_directory(
     config: &NodeConfig,
     incarnation: u64,
-    founders: &[u64],
+    (founders, backup): (&[u64], Option<u128>),
     disk: Arc<dyn Disk>,
 ) -> Result<(), StoreError> {
     let identity = NodeIdentity {
@@ -102,7 +103,15 @@ pub fn create_directory(
         workers: config.workers,
     };
     let founders: Vec<NodeId> = founders.iter().copied().map(NodeId::first).collect();
-    NodeStore::create(disk, &config.directory, &identity, &founders)
+    let backup = backup.and_then(NonZeroU128::new);
+    NodeStore::create_with_tables(
+        disk,
+        &config.directory,
+        &identity,
+        &founders,
+        backup,
+        |_, _| Ok(()),
+    )
 }
 
 impl ServerError {

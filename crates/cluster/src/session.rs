@@ -13,8 +13,7 @@
 //!   that is not acknowledged; E3 protects the others before they are executed.
 //! - E2. Outcomes of a group are kept until the client acknowledges them, or its session is closed.
 //!   If a client, or all of them, have as many sessions as the entry allows, no session is opened:
-//!   no client's session is evicted for another's. (Entries of the first version,
-//!   [`SessionTable::open_evicting`], evict the least recently used one, in the order of the log.)
+//!   no client's session is evicted for another's.
 //! - E3. A group up to and including the last acknowledged one is [`KnownGroup::Forgotten`], never
 //!   [`KnownGroup::Outcomes`]: a group without outcomes is new, and is executed.
 //! - E4. A session has one holder: the process that has opened it, or resumed it last. The entry that
@@ -38,9 +37,6 @@ use crate::network::ClientName;
 use crate::payload::Section;
 
 mod listing;
-
-/// Largest number of sessions for entries of the first version. The same on all nodes.
-const SESSIONS_MAX: usize = 100_000;
 
 /// Stands for "no outcome yet".
 const NONE: u8 = u8::MAX;
@@ -108,11 +104,11 @@ const GROUP_MAX: u64 = (1 << 62) - 1;
 const ATTEMPTS_KEPT: usize = 8;
 
 /// A session. An image has it as it is.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Session {
     nonce: u128,
-    /// The client that has opened it; `None` for sessions of the first version.
-    client: Option<ClientName>,
+    /// The client that has opened it.
+    client: ClientName,
     /// The last entry in which it occurs.
     used: u64,
     acknowledged_through: u64,
@@ -189,11 +185,9 @@ impl SessionTable {
     pub(crate) fn put(&mut self, id: SessionId, session: Session) {
         self.by_nonce.insert(session.nonce, id);
         self.by_use.insert((session.used, id));
-        if let Some(client) = &session.client {
-            let share = self.of_client.entry(client.clone()).or_default();
-            share.sessions += 1;
-            share.outcomes += session.outcomes;
-        }
+        let share = self.of_client.entry(session.client.clone()).or_default();
+        share.sessions += 1;
+        share.outcomes += session.outcomes;
         self.outcomes += session.outcomes;
         self.sessions.insert(id, session);
     }
@@ -219,8 +213,21 @@ impl SessionTable {
             return Ok(*known);
         }
         self.check_limits(client, limits)?;
-        (self.of_client.entry(client.clone()).or_default()).sessions += 1;
-        Ok(self.insert(index, nonce, Some(client.clone())))
+        let id = SessionId(index);
+        let session = Session {
+            nonce,
+            client: client.clone(),
+            used: index,
+            acknowledged_through: 0,
+            fence: index,
+            attempt: 0,
+            earlier_attempts: Vec::new(),
+            first_group: 1,
+            groups: BTreeMap::new(),
+            outcomes: 0,
+        };
+        self.put(id, session);
+        Ok(id)
     }
 
     /// Whether this session exists and was opened under this nonce.
@@ -252,36 +259,6 @@ impl SessionTable {
         Ok(())
     }
 
-    /// Opens a session for an entry of the first version: without a client, and a new session
-    /// replaces the least recently used one if there are too many.
-    pub(crate) fn open_evicting(&mut self, index: u64, nonce: u128) -> SessionId {
-        if let Some(known) = self.by_nonce.get(&nonce) {
-            return *known;
-        }
-        if self.sessions.len() >= SESSIONS_MAX
-            && let Some((_, oldest)) = self.by_use.first().copied()
-        {
-            self.close(oldest);
-        }
-        self.insert(index, nonce, None)
-    }
-
-    fn insert(&mut self, index: u64, nonce: u128, client: Option<ClientName>) -> SessionId {
-        let id = SessionId(index);
-        self.by_nonce.insert(nonce, id);
-        self.by_use.insert((index, id));
-        let session = Session {
-            nonce,
-            client,
-            used: index,
-            fence: index,
-            first_group: 1,
-            ..Session::default()
-        };
-        self.sessions.insert(id, session);
-        id
-    }
-
     /// Closes all sessions.
     pub(crate) fn close_all(&mut self) {
         let all: Vec<SessionId> = self.sessions.keys().copied().collect();
@@ -299,13 +276,11 @@ impl SessionTable {
             self.closed.push(id);
         }
         self.outcomes -= session.outcomes;
-        if let Some(client) = session.client
-            && let Some(share) = self.of_client.get_mut(&client)
-        {
+        if let Some(share) = self.of_client.get_mut(&session.client) {
             share.sessions -= 1;
             share.outcomes -= session.outcomes;
             if share.sessions == 0 {
-                self.of_client.remove(&client);
+                self.of_client.remove(&session.client);
             }
         }
     }
@@ -403,10 +378,8 @@ impl SessionTable {
     /// nothing from others.
     #[must_use]
     pub(crate) fn has_room_for_outcomes(&self, id: SessionId, more: usize, limit: usize) -> bool {
-        let own = self.sessions.get(&id).map_or(0, |it| match &it.client {
-            Some(client) => self.of_client.get(client).map_or(0, |it| it.outcomes),
-            None => it.outcomes,
-        });
+        let own = self.sessions.get(&id).and_then(|it| self.of_client.get(&it.client));
+        let own = own.map_or(0, |it| it.outcomes);
         is_share(own, more, self.outcomes, limit)
     }
 
@@ -455,9 +428,7 @@ impl SessionTable {
             *outcomes = vec![NONE; section.commands as usize];
             session.outcomes += outcomes.len();
             self.outcomes += outcomes.len();
-            if let Some(client) = &session.client
-                && let Some(share) = self.of_client.get_mut(client)
-            {
+            if let Some(share) = self.of_client.get_mut(&session.client) {
                 share.outcomes += outcomes.len();
             }
         }
@@ -489,9 +460,7 @@ impl SessionTable {
             let forgotten = acknowledged.values().map(Vec::len).sum::<usize>();
             session.outcomes -= forgotten;
             self.outcomes -= forgotten;
-            if let Some(client) = &session.client
-                && let Some(share) = self.of_client.get_mut(client)
-            {
+            if let Some(share) = self.of_client.get_mut(&session.client) {
                 share.outcomes -= forgotten;
             }
         }
@@ -506,9 +475,7 @@ impl SessionTable {
             let mut bytes = Vec::new();
             bytes.extend(id.0.to_le_bytes());
             bytes.extend(session.nonce.to_le_bytes());
-            if let Some(client) = &session.client {
-                bytes.extend(client.to_string().as_bytes());
-            }
+            bytes.extend(session.client.to_string().as_bytes());
             bytes.extend(session.used.to_le_bytes());
             bytes.extend(session.acknowledged_through.to_le_bytes());
             bytes.extend(session.fence.to_le_bytes());
@@ -718,7 +685,6 @@ mod tests {
                         let nonce = table.sessions[&id].nonce;
                         let _ = table.resume(entry, id, nonce, entry.into());
                     }
-                    (3, _) => drop(table.open_evicting(entry, entry.into())),
                     _ => drop(open(&mut table, entry, entry.into())),
                 }
             }
@@ -740,26 +706,6 @@ mod tests {
             );
         }
         assert!(table.take_changed().is_empty() && entry > 300 && !rows.is_empty());
-    }
-
-    #[test]
-    fn entries_of_the_first_version_evict() {
-        let mut table = SessionTable::default();
-        for index in 1..=SESSIONS_MAX as u64 {
-            table.open_evicting(index, u128::from(index));
-        }
-        let (mut builder, mut bytes) = (PayloadBuilder::default(), Vec::new());
-        builder.section(SessionId(1), 1, 0, 1, &[(0, Outcome::Done)]);
-        builder.finish(&mut bytes);
-        let payload = Payload::read(&bytes).expect("it was just built");
-        let entry = SESSIONS_MAX as u64 + 1;
-        table.apply(entry, &payload.sections[0]).expect("once");
-        table.open_evicting(entry + 1, 0);
-        assert!(table.group(SessionId(1), 1).is_some());
-        assert!(table.group(SessionId(2), 1).is_none());
-        assert_eq!(table.sessions.len(), SESSIONS_MAX);
-        assert_eq!(table.by_use.len(), SESSIONS_MAX);
-        assert_eq!(table.by_nonce.len(), SESSIONS_MAX);
     }
 
     #[test]

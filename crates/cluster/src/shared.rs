@@ -1,5 +1,6 @@
 //! Shared state of a node's parts: tables, queues between them, and the published status.
 
+use std::num::NonZeroU128;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -9,6 +10,7 @@ use namiki::replica::Replica;
 use namiki_client::protocol::{MemberChange, Response, Role, SessionId};
 use parking_lot::Mutex;
 
+use crate::clusters::Clusters;
 use crate::entry::{EntryBody, PayloadRef};
 use crate::events::{ApplierEvent, CopyEvent, Fetch, ImageEvent, RaftWrite, Scan, WorkerEvent};
 use crate::failure::NodeFailure;
@@ -79,6 +81,10 @@ pub(crate) struct Shared {
     pub(crate) node: NodeId,
     /// The members with which the cluster began.
     pub(crate) founders: Vec<NodeId>,
+    /// The backup that the cluster began with.
+    pub(crate) backup: Option<NonZeroU128>,
+    /// The clusters that the node's state was in.
+    pub(crate) clusters: Clusters,
     /// The members according to the applied log.
     pub(crate) membership: Mutex<Arc<Membership>>,
     pub(crate) replica: Arc<Replica>,

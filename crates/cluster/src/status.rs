@@ -1,5 +1,6 @@
 //! The status of a node.
 
+use std::num::NonZeroU128;
 use std::sync::atomic::Ordering;
 
 use namiki_client::protocol::{MemberStatus, NodeStatus, Role};
@@ -34,6 +35,7 @@ pub(crate) fn status(shared: &Shared, office: &Office) -> NodeStatus {
         members: members.collect(),
         removed: (removed.map(|it| (it.number(), it.incarnation()))).collect(),
         founders: shared.founders.iter().map(|it| it.number()).collect(),
+        backup: shared.backup.map(NonZeroU128::get),
         role: role_of(&view, office.term),
         term: view.term,
         leader: view.leader.map(NodeId::number),

@@ -43,7 +43,11 @@ const LAYERS: &[(&str, &str)] = &[
     ("sql", "namiki data"),
     ("terminal", "platform"),
     ("server", "namiki sql terminal platform"),
-    ("cli", "namiki terminal tpch data log segment platform"),
+    // `client` and `cluster` only in its tests, which read the directory of a node.
+    (
+        "cli",
+        "namiki client cluster terminal tpch data log segment platform",
+    ),
     ("cluster-cli", "client cluster terminal platform"),
     (
         "tests",

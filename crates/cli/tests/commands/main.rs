@@ -10,6 +10,7 @@ mod interrupts;
 mod large_transactions;
 mod links_and_fifos;
 mod load_and_query;
+mod node_directory;
 mod old_directories;
 mod program;
 mod queries;

@@ -163,6 +163,21 @@ impl AsyncClient {
         requests::dropped_of(&mut self.links.leader.channel, key)
     }
 
+    /// Clears a table: in one step it is dropped with its rows, and an empty one is created in its place, with its name, its kind
+    /// of keys and another number, which is returned. Commands on the earlier number have the outcome
+    /// [`NoSuchTable`](crate::protocol::Outcome::NoSuchTable) from then on, so none that was sent before writes a row into the
+    /// empty table. `None`: there is no table of this number; an earlier attempt of this call may have cleared it, and
+    /// [`tables`](Self::tables) has the number that its name has now.
+    ///
+    /// # Errors
+    /// [`ClientError::Unavailable`]: it may still be cleared later. [`ClientError::OtherCluster`], [`ClientError::Refused`].
+    pub async fn clear_table(&mut self, table: u32) -> Result<Option<u32>, ClientError> {
+        let request = Request::ClearTable { table };
+        let key = requests::ask_control(&mut self.links.leader.channel, &request)?;
+        self.wait(key).await?;
+        requests::cleared_of(&mut self.links.leader.channel, key)
+    }
+
     /// The address of the last node that was asked: the leader's, once it has answered.
     #[must_use]
     pub fn leader(&self) -> Option<&str> {

@@ -104,6 +104,14 @@ fn tasks_submit_read_and_follow_the_leader() {
             values: vec![None],
             lsn: 1,
         });
+        let Some(Request::ClearTable { table: 1 }) = client.request() else {
+            panic!()
+        };
+        client.say(&Response::TableCleared {
+            table: 1,
+            successor: Some(2),
+            lsn: 2,
+        });
         let mut session = node::Node::accept(&old);
         let Some(Request::OpenSession { nonce }) = session.request() else {
             panic!()
@@ -140,6 +148,7 @@ fn tasks_submit_read_and_follow_the_leader() {
         let mut client = AsyncClient::connect([address], options).await.unwrap();
         let rows = client.read(vec![(1, vec![1])]).await.unwrap();
         assert_eq!((rows.values, rows.lsn), (vec![None], 1));
+        assert_eq!(client.clear_table(1).await.unwrap(), Some(2));
         let mut session = client.open_session().await.unwrap();
         let first = session.submit(commands()).await.unwrap();
         let second = session.submit(commands()).await.unwrap();

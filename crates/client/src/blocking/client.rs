@@ -186,6 +186,21 @@ impl Client {
         requests::dropped_of(&mut self.links.leader.channel, key)
     }
 
+    /// Clears a table: in one step it is dropped with its rows, and an empty one is created in its place, with its name, its kind
+    /// of keys and another number, which is returned. Commands on the earlier number have the outcome
+    /// [`NoSuchTable`](crate::protocol::Outcome::NoSuchTable) from then on, so none that was sent before writes a row into the
+    /// empty table. `None`: there is no table of this number; an earlier attempt of this call may have cleared it, and
+    /// [`tables`](Self::tables) has the number that its name has now.
+    ///
+    /// # Errors
+    /// [`ClientError::Unavailable`]: it may still be cleared later. [`ClientError::OtherCluster`], [`ClientError::Refused`].
+    pub fn clear_table(&mut self, table: u32) -> Result<Option<u32>, ClientError> {
+        let request = Request::ClearTable { table };
+        let key = requests::ask_control(&mut self.links.leader.channel, &request)?;
+        self.wait(key)?;
+        requests::cleared_of(&mut self.links.leader.channel, key)
+    }
+
     /// Changes the members of the cluster. The call is idempotent. A node that is replaced counts no
     /// more from then on, so the caller must know that its directory is lost; one that is removed stops. A new member does not
     /// vote yet: see [`NodeStatus::members`](crate::protocol::NodeStatus::members).

@@ -405,12 +405,24 @@ fn rows_and_tables_are_asked_of_the_leader() {
             values: vec![Some(vec![5]), None],
             lsn: 99,
         });
+        for (successor, lsn) in [(Some(8), 100), (None, 101)] {
+            let Some(Request::ClearTable { table: 7 }) = node.request() else {
+                panic!()
+            };
+            node.say(&Response::TableCleared {
+                table: 7,
+                successor,
+                lsn,
+            });
+        }
     });
     let mut client = Client::connect(addresses, options()).unwrap();
     assert_eq!(client.create_table("accounts", true).unwrap(), 7);
     assert_eq!(client.leader(), Some(&*leader_name));
     let rows = client.read(keys).unwrap();
     assert_eq!((rows.values, rows.lsn), (vec![Some(vec![5]), None], 99));
+    assert_eq!(client.clear_table(7).unwrap(), Some(8));
+    assert_eq!((client.clear_table(7).unwrap(), client.seen()), (None, 101));
     nodes.join().unwrap();
 }
 

@@ -15,7 +15,7 @@ const READ_BIT: u64 = 1 << 63;
 /// Identifies a request. The response contains its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Key {
-    /// Opening, resuming and closing a session, creating or dropping a table, replacing a node: one at a time.
+    /// Opening, resuming and closing a session, creating, dropping or clearing a table, replacing a node: one at a time.
     Control,
     /// A group of the session.
     Group(u64),
@@ -47,6 +47,7 @@ pub(crate) enum Answer {
     SessionClosed,
     Table(u32),
     TableDropped(bool),
+    TableCleared(Option<u32>),
     Tables(Vec<TableEntry>),
     Scanned(Scanned),
     MembersChanged,

@@ -321,6 +321,9 @@ impl Channel {
             Response::TableDropped { existed, .. } => {
                 answer(self, Key::Control, Answer::TableDropped(existed));
             }
+            Response::TableCleared { successor, .. } => {
+                answer(self, Key::Control, Answer::TableCleared(successor));
+            }
             Response::Tables {
                 request, tables, ..
             } => answer(self, Key::from_number(request), Answer::Tables(tables)),
@@ -443,7 +446,8 @@ fn lsn_of(response: &Response) -> u64 {
         | Response::Rows { lsn, .. }
         | Response::Tables { lsn, .. }
         | Response::Table { lsn, .. }
-        | Response::TableDropped { lsn, .. } => *lsn,
+        | Response::TableDropped { lsn, .. }
+        | Response::TableCleared { lsn, .. } => *lsn,
         Response::Scanned { scanned, .. } => scanned.lsn,
         _ => 0,
     }

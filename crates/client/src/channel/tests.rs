@@ -249,6 +249,7 @@ fn a_slow_leader_that_is_alive_is_kept() {
             members: Vec::new(),
             removed: Vec::new(),
             founders: Vec::new(),
+            backup: None,
             node: 1,
             role,
             term: 1,

@@ -7,7 +7,7 @@ use super::{Command, Outcome};
 /// The first bytes of a connection.
 pub const MAGIC: u32 = 0x4e4d_4b31;
 /// Version of the protocol. Every incompatible change raises it.
-pub const PROTOCOL_VERSION: u16 = 7;
+pub const PROTOCOL_VERSION: u16 = 8;
 /// The longest first message, in bytes.
 pub const HELLO_BYTES_MAX: usize = 1024;
 /// The longest message, in bytes.
@@ -96,6 +96,12 @@ pub enum Request {
     /// Drops a table with its rows. Answered by [`Response::TableDropped`]. Numbers are never used
     /// again, so a request that is sent again drops no other table.
     DropTable {
+        /// Its number.
+        table: u32,
+    },
+    /// Drops a table with its rows, and creates an empty one in its place, with its name and under the next number. Answered by
+    /// [`Response::TableCleared`]. Numbers are never used again, so a request that is sent again clears no other table.
+    ClearTable {
         /// Its number.
         table: u32,
     },
@@ -344,6 +350,16 @@ pub enum Response {
         /// LSN of a state without the table.
         lsn: u64,
     },
+    /// The answer to [`Request::ClearTable`].
+    TableCleared {
+        /// The number of the table that was cleared.
+        table: u32,
+        /// The number of the one in its place; `None` if there was no such table: it may have been cleared by this request,
+        /// sent before.
+        successor: Option<u32>,
+        /// LSN of a state with the empty table.
+        lsn: u64,
+    },
     /// The answer to [`Request::Tables`].
     Tables {
         /// Number of the request.
@@ -571,6 +587,8 @@ pub struct NodeStatus {
     pub removed: Vec<(u64, u64)>,
     /// The numbers of the members with which the cluster began.
     pub founders: Vec<u64>,
+    /// The backup that the cluster began with.
+    pub backup: Option<u128>,
     /// Its role.
     pub role: Role,
     /// Raft's term.

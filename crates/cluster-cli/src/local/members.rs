@@ -34,6 +34,7 @@ pub(crate) fn add(dir: &Path, number: Option<u64>) -> Result<(), Failure> {
         Some(member) => NewDirectory {
             incarnation: member.incarnation,
             founders: leader.founders.clone(),
+            backup: leader.backup,
         },
         None => members.joining_directory()?,
     };

@@ -13,7 +13,8 @@ pub(crate) fn add(number: u64, config: &Path) -> Result<(), Failure> {
     let (config, options) = configured(config)?;
     let mut members = Members::find(&config, number, &options)?;
     let running = running_node(&config, number, &options)?;
-    if running.founders != members.leader()?.founders {
+    let leader = members.leader()?;
+    if (running.founders, running.backup) != (leader.founders, leader.backup) {
         return Err(Failure::OtherFounders { node: number });
     }
     let incarnation = running.incarnation;

@@ -51,6 +51,8 @@ pub(crate) struct NewDirectory {
     pub(crate) incarnation: u64,
     /// The numbers of the members with which the cluster began.
     pub(crate) founders: Vec<u64>,
+    /// The backup with which it began.
+    pub(crate) backup: Option<u128>,
 }
 
 impl NewDirectory {
@@ -59,6 +61,7 @@ impl NewDirectory {
         Self {
             incarnation: 1,
             founders: config.numbers(),
+            backup: None,
         }
     }
 }
@@ -137,6 +140,7 @@ impl Members {
         Ok(NewDirectory {
             incarnation: self.member(&leader)?.incarnation + 1,
             founders: leader.founders,
+            backup: leader.backup,
         })
     }
 
@@ -151,6 +155,7 @@ impl Members {
         Ok(NewDirectory {
             incarnation: removed.map_or(1, |(_, incarnation)| incarnation + 1),
             founders: leader.founders,
+            backup: leader.backup,
         })
     }
 

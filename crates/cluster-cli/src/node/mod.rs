@@ -79,9 +79,9 @@ enum NodeCommand {
         /// nothing
         #[arg(long, conflicts_with = "replacement")]
         first: bool,
-        /// Begin with a backup, as a node of a new cluster: every node of it with the same one. The configuration has another
-        /// `cluster` than that of the backup
-        #[arg(long, value_name = "DIR", conflicts_with_all = ["replacement", "first"])]
+        /// Begin with a backup, as a node of a new cluster: every node of it with the same one. The configuration has a `cluster`
+        /// that neither the backup's cluster nor one before it had (openssl rand -hex 16)
+        #[arg(long, value_name = "DIR", conflicts_with = "replacement")]
         backup: Option<PathBuf>,
         /// Replace a lost directory: asks the cluster for the incarnation of the node, which must
         /// not run, and creates a directory of the next one. Then start the node, and run namiki
@@ -120,7 +120,7 @@ pub(crate) fn run(arguments: &NodeArguments) -> Result<(), Failure> {
             join,
         }) => {
             if let Some(backup) = backup {
-                init_from_backup(&config, backup)
+                init_from_backup(&config, backup, first)
             } else if join {
                 init_joining(&config)
             } else if replacement {
@@ -159,7 +159,8 @@ fn disk_beside(config: &NodeConfig) -> Result<Arc<dyn Disk>, Failure> {
 /// Creates a node's directory.
 pub(crate) fn init(config: &NodeConfig, new: &NewDirectory) -> Result<(), Failure> {
     let disk = disk_beside(config)?;
-    create_directory(config, new.incarnation, &new.founders, disk)
+    let beginning = (&new.founders[..], new.backup);
+    create_directory(config, new.incarnation, beginning, disk)
         .map_err(|error| Failure::NodeDirectory(Box::new(error)))
 }
 
@@ -167,33 +168,42 @@ pub(crate) fn init(config: &NodeConfig, new: &NewDirectory) -> Result<(), Failur
 /// under the same identity. So the other members are asked whether the cluster runs, unless the
 /// operator is sure.
 fn init_first(config: &NodeConfig, is_sure: bool) -> Result<(), Failure> {
-    if !is_sure {
-        let options = ClientOptions {
-            timeout: STATUS_TIMEOUT,
-            ..options_of(config)?
-        };
-        let others = config.members.iter().filter(|it| it.id != config.node);
-        for other in others {
-            match status(&other.client, &options) {
-                Ok(status) if status.term > 0 => {
-                    return Err(Failure::ClusterRuns {
-                        own: config.node.number(),
-                        node: status.node,
-                    });
-                }
-                // The addresses belong to another cluster, or the cluster's number is wrong: the
-                // directory would belong to no cluster.
-                Err(error @ ClientError::OtherCluster { .. }) => return Err(error.into()),
-                // The node runs and has never voted, or it does not run yet.
-                Ok(_) | Err(_) => {}
-            }
-        }
-    }
+    check_is_new(config, is_sure)?;
     init(config, &NewDirectory::of_new_cluster(config))
 }
 
-/// Creates the directory of a node of a new cluster, with the tables of a backup.
-fn init_from_backup(config: &NodeConfig, backup: &Path) -> Result<(), Failure> {
+/// Fails if another member runs, or another cluster at its address, unless the operator is sure.
+fn check_is_new(config: &NodeConfig, is_sure: bool) -> Result<(), Failure> {
+    if is_sure {
+        return Ok(());
+    }
+    let options = ClientOptions {
+        timeout: STATUS_TIMEOUT,
+        ..options_of(config)?
+    };
+    let others = config.members.iter().filter(|it| it.id != config.node);
+    for other in others {
+        match status(&other.client, &options) {
+            Ok(status) if status.term > 0 => {
+                return Err(Failure::ClusterRuns {
+                    own: config.node.number(),
+                    node: status.node,
+                });
+            }
+            // The addresses belong to another cluster, or the cluster's number is wrong: the
+            // directory would belong to no cluster.
+            Err(error @ ClientError::OtherCluster { .. }) => return Err(error.into()),
+            // The node runs and has never voted, or it does not run yet.
+            Ok(_) | Err(_) => {}
+        }
+    }
+    Ok(())
+}
+
+/// Creates the directory of a node of a new cluster, with the tables of a backup. A node that has had a directory under this
+/// number must not return with one of the backup.
+fn init_from_backup(config: &NodeConfig, backup: &Path, is_sure: bool) -> Result<(), Failure> {
+    check_is_new(config, is_sure)?;
     let disk = disk_beside(config)?;
     let from: Arc<dyn Disk> = Arc::new(ReadOnlyDisk::new());
     let restored = restore_directory(config, (&from, backup), disk, |_, _| {})

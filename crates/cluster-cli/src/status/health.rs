@@ -155,6 +155,7 @@ pub(super) mod tests {
             node,
             removed: Vec::new(),
             founders: vec![1, 2, 3],
+            backup: None,
             incarnation: 1,
             members: (1..=3).map(member).collect(),
             role: if node == 1 {

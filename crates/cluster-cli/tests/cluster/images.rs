@@ -1,13 +1,14 @@
 //! Truncated logs: directories stay small, and nodes that lack entries get images.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use namiki_client::protocol::{Command, Outcome, Write};
 use namiki_client::{Client, Session, state_hash};
 
+use crate::members::Node;
 use crate::operate::wait_for;
-use crate::{Cluster, namiki, plain, refuses};
+use crate::{Cluster, namiki, plain, put_rows, refuses};
 
 /// An eighth of it is the longest time between two images.
 const LOG_MIB: u64 = 128;
@@ -92,6 +93,24 @@ fn are_equal(cluster: &Cluster) -> bool {
     hashes.is_some_and(|hashes| hashes.iter().all(|it| *it == hashes[0]))
 }
 
+/// Gives all files of a folder a name in another one, too. Returns their new paths and their contents.
+fn link_all(from: &Path, to: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    fs::create_dir(to).unwrap();
+    let mut files = Vec::new();
+    for entry in fs::read_dir(from).unwrap() {
+        let path = entry.unwrap().path();
+        let link = to.join(path.file_name().unwrap());
+        if path.is_dir() {
+            files.extend(link_all(&path, &link));
+        } else {
+            fs::hard_link(&path, &link).unwrap();
+            let bytes = fs::read(&link).unwrap();
+            files.push((link, bytes));
+        }
+    }
+    files
+}
+
 #[test]
 fn nodes_that_were_away_for_long_or_lost_get_images() {
     let cluster = Cluster::start_with(&[&format!("--max-log={LOG_MIB}"), "--metrics"]);
@@ -150,8 +169,14 @@ fn a_backup_is_restored_into_a_new_cluster() {
     let leader = cluster.leader_other_than(None).to_string();
     let back_up = || cluster.works(&["backup", backup, "--node", &leader]);
     assert!(back_up().contains(&format!("tables of node {leader}")));
+    // Its files never change, so a copy of their names stays as it is.
+    let earlier = cluster.0.path().join("earlier");
+    let files = link_all(Path::new(backup), &earlier);
     rows.write(2);
     back_up();
+    for (path, bytes) in files {
+        assert!(fs::read(&path).unwrap() == bytes, "{path:?} has changed");
+    }
     let saved = rows.round;
     rows.write(1);
     let refused = |arguments: &[&str]| refuses(1, arguments);
@@ -163,6 +188,22 @@ fn a_backup_is_restored_into_a_new_cluster() {
     assert!(said.contains("no node"), "{said}");
 
     let restored = Cluster::start();
+    // Another cluster runs at the addresses of the others.
+    let own = restored.0.path().join("node-1/namiki.toml");
+    let text = fs::read_to_string(&own).unwrap();
+    let number = format!("{:032x}", cluster.config(1).cluster);
+    let text = text.replace(&format!("{:032x}", restored.config(1).cluster), &number);
+    let under_old_number = restored.0.path().join("old-number.toml");
+    fs::write(&under_old_number, text).unwrap();
+    let under_old_number = [
+        "node",
+        "--config",
+        under_old_number.to_str().unwrap(),
+        "init",
+        "--backup",
+        backup,
+    ];
+    assert!(refused(&under_old_number).contains("another cluster"));
     restored.works(&["stop"]);
     for node in 1..=3 {
         let data = restored.0.path().join(format!("node-{node}/data"));
@@ -181,6 +222,16 @@ fn a_backup_is_restored_into_a_new_cluster() {
         let said = init(cluster.dir());
         assert_eq!(said.status.code(), Some(1), "{said:?}");
         fs::remove_dir_all(&data).ok();
+        if node == 1 {
+            // Nodes of the old cluster may have votes and entries that the backup lacks.
+            let said = refused(&under_old_number);
+            assert!(
+                said.contains(&number) && said.contains("choose a new one"),
+                "{said}"
+            );
+            assert!(bytes_below(&data) < 4096, "no copy is left");
+            fs::remove_dir_all(&data).unwrap();
+        }
         let said = init(backup);
         assert_eq!(said.status.code(), Some(0), "{said:?}");
     }
@@ -204,6 +255,51 @@ fn a_backup_is_restored_into_a_new_cluster() {
     restored.works(&["start"]);
     assert!(is_saved(1001));
     wait_for("all have the same", || are_equal(&restored));
+
+    // A node that has lost its directory does not return with the backup.
+    restored.works(&["kill", "3"]);
+    let lost = restored.0.path().join("node-3");
+    fs::remove_dir_all(lost.join("data")).unwrap();
+    let config = lost.join("namiki.toml");
+    let config = config.to_str().unwrap();
+    let said = refused(&["node", "--config", config, "init", "--backup", backup]);
+    assert!(said.contains("the cluster runs"), "{said}");
+    // Replacements and new members are of the same beginning.
+    restored.works(&["replace", "3"]);
+    assert!(restored.works(&["add"]).contains("node 4 votes"));
+    wait_for("all have the same", || are_equal(&restored));
+    assert!(is_saved(1001));
+}
+
+/// A node of the cluster before, and one that began without the backup, do not serve with restored ones.
+#[test]
+fn nodes_without_the_backup_do_not_join_restored_ones() {
+    let cluster = Cluster::start();
+    let mut rows = Rows::of(&mut cluster.client());
+    rows.write(1);
+    let backup = cluster.0.path().join("backup");
+    let backup = backup.to_str().unwrap();
+    cluster.works(&["backup", backup]);
+    let restored = Cluster::start();
+    restored.works(&["stop"]);
+    for node in 2..=3 {
+        let folder = restored.0.path().join(format!("node-{node}"));
+        fs::remove_dir_all(folder.join("data")).unwrap();
+        let config = folder.join("namiki.toml");
+        let config = config.to_str().unwrap();
+        let said = namiki(&["node", "--config", config, "init", "--backup", backup]);
+        assert_eq!(said.status.code(), Some(0), "{said:?}");
+    }
+    // The first one has votes of its own under this number.
+    let start = |node| {
+        let config = restored.0.path().join(format!("node-{node}/namiki.toml"));
+        Node::start(config.to_str().unwrap())
+    };
+    let _others = [start(2), start(3)];
+    restored.leader_other_than(None);
+    let said = start(1).said();
+    assert!(said.contains("began with another backup"), "{said}");
+    rows.check(&restored);
 }
 
 /// Nothing of a log is left that an image has.
@@ -212,8 +308,15 @@ fn a_cluster_starts_again_from_images() {
     let cluster = Cluster::start_with(&[&format!("--max-log={LOG_MIB}"), "--metrics"]);
     let mut client = cluster.client();
     let mut rows = Rows::of(&mut client);
+    let mut session = client.open_session().unwrap();
+    let mut table = client.create_table("cleared", true).unwrap();
     rows.write(20);
-    for _ in 0..3 {
+    for round in 0..3 {
+        put_rows(&mut session, table, 0..100 - round);
+        let cleared = client.clear_table(table).unwrap().unwrap();
+        assert!(cleared > table);
+        table = cleared;
+        put_rows(&mut session, table, 100..101 + round);
         for node in ["1", "2", "3"] {
             cluster.works(&["kill", node]);
         }
@@ -221,6 +324,7 @@ fn a_cluster_starts_again_from_images() {
         // The session is in the image, too: its groups go on, and none is repeated.
         rows.write(5);
         wait_for("all have everything", || are_equal(&cluster));
+        assert_eq!(cluster.client().count(table).unwrap(), 1 + round);
     }
     let keys = (0..KEYS).map(|key| (rows.table, key.to_be_bytes().to_vec()));
     let read = cluster.client().read(keys.collect()).unwrap();

@@ -12,10 +12,10 @@ use namiki_cluster::NodeId;
 use super::*;
 
 /// A node that runs by its configuration, as on a machine of its own.
-struct Node(Child);
+pub(crate) struct Node(Child);
 
 impl Node {
-    fn start(config: &str) -> Self {
+    pub(crate) fn start(config: &str) -> Self {
         let node = Command::new(env!("CARGO_BIN_EXE_namiki-cluster"))
             .args(["node", "--config", config])
             .stdin(Stdio::null())
@@ -26,7 +26,7 @@ impl Node {
     }
 
     /// Waits until it has ended by itself. Returns what it has said.
-    fn said(mut self) -> String {
+    pub(crate) fn said(mut self) -> String {
         let begin = Instant::now();
         while self.0.try_wait().unwrap().is_none() {
             assert!(begin.elapsed() < WATCHDOG, "it still runs");

@@ -160,7 +160,12 @@ impl Applier {
         // Otherwise the rows are there.
         if is_new {
             let commands = self.shared.commands_applied.load(Ordering::Relaxed);
-            let head = ImageHead::new(self.term, self.members.clone(), commands);
+            let head = ImageHead::new(
+                self.shared.clusters.clone(),
+                self.term,
+                self.members.clone(),
+                commands,
+            );
             let mut none = SessionTable::default();
             let mut sessions = self.shared.sessions.lock();
             let sessions = if self.shared.planted.has(Fault::SessionsNotInImage) {
@@ -369,11 +374,7 @@ impl Applier {
     fn apply_control(&mut self, index: u64, bytes: &[u8]) -> Result<(), NodeFailure> {
         let control = Control::decode(bytes).ok_or_else(|| NodeFailure::unknown_entry(index))?;
         let answer = match &control {
-            Control::OpenSession { nonce } => Ok(Response::SessionOpened {
-                nonce: *nonce,
-                session: self.shared.sessions.lock().open_evicting(index, *nonce),
-            }),
-            Control::OpenClientSession {
+            Control::OpenSession {
                 nonce,
                 client,
                 limits,
@@ -394,17 +395,13 @@ impl Applier {
                     (self.shared.sessions.lock()).resume(index, *session, *nonce, *attempt);
                 return self.answer_resumed(&control, *session, resumed);
             }
-            Control::CloseHeldSession { session, fence } => {
+            Control::CloseSession { session, fence } => {
                 let session = *session;
                 if self.shared.sessions.lock().close_held(session, *fence) {
                     Ok(Response::SessionClosed { session })
                 } else {
                     Err(Refusal::SessionTaken { session })
                 }
-            }
-            Control::CloseSession { session } => {
-                self.shared.sessions.lock().close(*session);
-                Ok(Response::SessionClosed { session: *session })
             }
             Control::CreateTable {
                 name,
@@ -440,9 +437,21 @@ impl Applier {
                     lsn: index,
                 })
             }
+            Control::ClearTable { table } => {
+                let cleared = self.shared.replica.clear_table(TableId(*table));
+                let successor = cleared.map(|(new, dropped)| {
+                    self.shared.scans.put(Scan::Free(dropped));
+                    new.0
+                });
+                Ok(Response::TableCleared {
+                    table: *table,
+                    successor,
+                    lsn: index,
+                })
+            }
         };
         let mut office = self.shared.office.lock();
-        if let Control::CloseHeldSession { session, fence } = &control {
+        if let Control::CloseSession { session, fence } = &control {
             office.end_close(*session, *fence);
         }
         for connection in self.take_waiting(&mut office, &control) {

@@ -37,7 +37,7 @@ fn close_unused(shared: &Shared, entry: u64) {
     for (session, fence) in unused {
         // With groups in flight it is used.
         if office.begin_close(session, fence) {
-            let control = Control::CloseHeldSession { session, fence };
+            let control = Control::CloseSession { session, fence };
             let body = EntryBody::Control(control.encode());
             shared.raft.put(RaftEvent::Propose(body));
             closed += 1;

@@ -171,6 +171,7 @@ impl Producer {
                 attempt,
             } => self.resume_session(from, session, nonce, attempt),
             Request::DropTable { table } => self.control(from, Control::DropTable { table }),
+            Request::ClearTable { table } => self.control(from, Control::ClearTable { table }),
             Request::OpenSession { nonce } => self.open_session(from, client, nonce),
             Request::CloseSession { session, fence } => self.close_session(from, session, fence),
             Request::Sessions { after } => self.list_sessions(after),
@@ -577,7 +578,7 @@ impl Producer {
         if let Some(limit) = full {
             return Err(Refusal::SessionsFull { nonce, limit });
         }
-        let control = Control::OpenClientSession {
+        let control = Control::OpenSession {
             nonce,
             client: client.clone(),
             limits,
@@ -598,7 +599,7 @@ impl Producer {
             Holds::No(refusal) => Err(refusal),
             Holds::Yes => {
                 drop(office);
-                self.control(from, Control::CloseHeldSession { session, fence })
+                self.control(from, Control::CloseSession { session, fence })
             }
         }
     }
@@ -655,12 +656,12 @@ impl Producer {
             return refused(0, &error.to_string());
         }
         // An entry without a payload takes room, too.
-        let closes = matches!(control, Control::CloseHeldSession { .. });
+        let closes = matches!(control, Control::CloseSession { .. });
         let has_room = closes || !self.shared.flow_control.refuses();
         if office.control_waiting >= self.limits.control || !has_room {
             return Err(Refusal::Busy { request: 0 });
         }
-        if let Control::CloseHeldSession { session, fence } = &control
+        if let Control::CloseSession { session, fence } = &control
             && !office.begin_close(*session, *fence)
         {
             return Err(Refusal::Busy { request: 0 });

@@ -2,17 +2,20 @@
 //!
 //! ```text
 //!   key                    value
-//!   0                      format, term of the entry, members, commands so far
+//!   0                      format, clusters, term of the entry, members, commands so far
 //!   1 | session, 8 bytes   one for each session, see `session.rs`
 //! ```
 //! Values are in the encoding of entries (postcard), numbers in keys big-endian. Rows are written when a view for an image is
 //! opened: those that have changed since the last time.
+//!
+//! The clusters are those that this state was in, by number: a cluster that begins with a backup is another one than the backup's.
 
 use namiki::Error;
 use namiki::replica::{Replica, ReplicaView};
 use namiki_client::protocol::SessionId;
 use serde::{Deserialize, Serialize};
 
+use crate::clusters::Clusters;
 use crate::membership::Membership;
 use crate::session::{Session, SessionTable};
 
@@ -25,6 +28,7 @@ const FORMAT: u32 = 3;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ImageHead {
     format: u32,
+    clusters: Clusters,
     /// The term of the entry.
     pub(crate) term: u64,
     /// The members after it.
@@ -46,6 +50,16 @@ pub(crate) enum ImageRowsError {
     /// The rows cannot be read.
     #[error("cannot read the cluster's rows in the node's tables")]
     Read(#[from] Error),
+    /// The image is another cluster's: a directory was put together from two.
+    #[error(
+        "the tables are those of cluster {found:032x}, and the node is of cluster {expected:032x}: replace the node"
+    )]
+    OtherCluster {
+        /// The image's.
+        found: u128,
+        /// The node's.
+        expected: u128,
+    },
     /// A row is missing or makes no sense.
     #[error("the cluster's rows in the node's tables are not valid ({what}): replace the node")]
     Invalid {
@@ -55,13 +69,19 @@ pub(crate) enum ImageRowsError {
 }
 
 impl ImageHead {
-    pub(crate) fn new(term: u64, members: Membership, commands: u64) -> Self {
+    pub(crate) fn new(clusters: Clusters, term: u64, members: Membership, commands: u64) -> Self {
         Self {
             format: FORMAT,
+            clusters,
             term,
             members,
             commands,
         }
+    }
+
+    /// The clusters that its state was in.
+    pub(crate) fn clusters(&self) -> &Clusters {
+        &self.clusters
     }
 }
 

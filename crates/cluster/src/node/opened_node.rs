@@ -145,6 +145,17 @@ fn open_tables(
             NodeFailure::database("opening its tables", error),
         )
     })?;
+    let identity = node_dir.identity();
+    // An image of another node may have been installed.
+    replica.begin_history(identity.log_identity());
+    if let Some(image) = &image {
+        let (found, expected) = (image.head.clusters().now(), identity.cluster);
+        if found != expected {
+            let error = ImageRowsError::OtherCluster { found, expected };
+            let failure = NodeFailure::database("opening its tables", error);
+            return Err(TablesError::Other(failure));
+        }
+    }
     Ok((replica, image))
 }
 

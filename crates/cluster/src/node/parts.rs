@@ -10,6 +10,7 @@ use namiki_platform::ErrorSentence;
 use parking_lot::Mutex;
 
 use super::{NodeOptions, OpenedNode};
+use crate::clusters::Clusters;
 use crate::entry::{PayloadName, PayloadRef};
 use crate::events::{ApplierEvent, CopyEvent, Fetch, ImageEvent, RaftWrite};
 use crate::failure::NodeFailure;
@@ -93,6 +94,10 @@ impl Parts {
             tables_lost: recovered.tables_lost,
             backup: recovered.backup,
         };
+        let clusters = match &image {
+            Some(image) => image.head.clusters().clone(),
+            None => Clusters::new(recovered.identity.cluster),
+        };
         let (members, commands, sessions) = match image {
             Some(image) => (image.head.members, image.head.commands, image.sessions),
             None => {
@@ -113,6 +118,8 @@ impl Parts {
         let shared = Arc::new(Shared {
             node,
             founders: restored.founders.clone(),
+            backup: restored.backup,
+            clusters,
             membership: Mutex::new(Arc::new(members.clone())),
             replica: Arc::new(replica),
             sessions: Mutex::new(sessions),

@@ -83,7 +83,7 @@ pub(crate) struct RestoredRaft {
     /// The tables are lost: until another node's image is installed, nothing is handed out, and the
     /// node votes and acknowledges, but does not lead.
     pub(crate) tables_lost: bool,
-    /// The backup that the node began with.
+    /// The backup that the node's cluster began with.
     pub(crate) backup: Option<NonZeroU128>,
 }
 

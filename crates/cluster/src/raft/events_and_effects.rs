@@ -129,7 +129,7 @@ pub(crate) enum RaftEffect {
         /// Its last entry now.
         last: u64,
     },
-    /// This node has not spoken yet, and began with another backup than that one. It must stop.
+    /// This node has not spoken yet, and its cluster began with another backup than that one's. It must stop.
     OtherBackup(NodeId),
     /// A node has sent an entry of a later version of the program. This one must stop.
     LaterEntry {

@@ -44,7 +44,7 @@ pub(super) struct StartMessage {
     pub(super) start: u64,
     /// The receiver's start; 0: the sender does not know it.
     pub(super) to: u64,
-    /// The backup that the sender began with.
+    /// The backup that the sender's cluster began with.
     pub(super) backup: Option<NonZeroU128>,
     pub(super) body: StartBody,
 }

@@ -15,10 +15,9 @@ impl SessionTable {
         let mut behind = self.by_use.range(range);
         let entry = |(used, id): &(u64, SessionId)| {
             let session = self.sessions.get(id)?;
-            let client = session.client.as_ref();
             Some(SessionEntry {
                 session: *id,
-                client: client.map(ToString::to_string).unwrap_or_default(),
+                client: session.client.to_string(),
                 fence: session.fence,
                 used: *used,
                 groups: session.groups.len() as u64,

@@ -81,7 +81,15 @@ impl Checks {
                 lsn,
                 table,
                 existed,
+                successor,
             } => {
+                if let Some(told) = successor
+                    && self.model.successor(table) != Some(told)
+                {
+                    return Err(format!(
+                        "table {told} is not the one in the place of table {table}, as a client was told after {lsn}"
+                    ));
+                }
                 let known = self.model.dropped_at(table);
                 if !known.is_some_and(|at| at <= lsn && existed == (at == lsn)) {
                     return Err(format!(

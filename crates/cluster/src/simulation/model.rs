@@ -95,6 +95,21 @@ impl Model {
                     self.drops += 1;
                 }
             }
+            Control::ClearTable { table } => {
+                let cleared = self.tables.get_mut((*table as usize).wrapping_sub(1));
+                if let Some(table) = cleared.filter(|it| it.dropped.is_none()) {
+                    table.dropped = Some(lsn);
+                    let successor = ModelTable {
+                        name: table.name.clone(),
+                        eight_byte_keys: table.eight_byte_keys,
+                        created: lsn,
+                        dropped: None,
+                        rows: BTreeMap::new(),
+                    };
+                    self.tables.push(successor);
+                    self.drops += 1;
+                }
+            }
             _ => {}
         }
     }
@@ -176,6 +191,12 @@ impl Model {
         let is_it = |it: &ModelTable| it.name == name && it.exists_at(lsn);
         let place = self.tables.iter().position(is_it)?;
         Some(place as u32 + 1)
+    }
+
+    /// The table that was created by the entry that cleared this one.
+    pub(super) fn successor(&self, table: u32) -> Option<u32> {
+        let cleared = self.table(table)?;
+        self.number_at(&cleared.name, cleared.dropped?)
     }
 
     /// The tables after an entry.

@@ -189,7 +189,7 @@ fn a_full_leader_does_not_refuse_an_executed_group() {
         .apply(at, &payload.sections[0]);
     applied.expect("once");
     for makes_room in [true, false] {
-        single.shared().room.note(makes_room);
+        single.shared().truncation.note(makes_room);
         let again = single.ask(group(session, 1, table, 2, 10));
         let Response::Results {
             outcomes: known, ..

@@ -3,7 +3,7 @@
 //! One small file, `NODE`, replaced as a whole at every opening and orderly closing:
 //!
 //! ```text
-//! namiki-node 3 crc32c=1a2b3c4d
+//! namiki-node 4 crc32c=1a2b3c4d
 //! { "cluster": "…", "node": 2, "incarnation": 1, "workers": 4, "voters": [1, 2, 3], "generations": [ … ], … }
 //! ```
 //! Its name differs from that of a database's manifest: a node is not opened as a database.
@@ -25,7 +25,7 @@ use crate::network::NodeId;
 
 const KIND: &str = "namiki-node";
 /// The format that this release writes, and the latest that it reads.
-const FORMAT: u32 = 3;
+const FORMAT: u32 = 4;
 
 /// The contents of the manifest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,7 +36,7 @@ pub(super) struct Manifest {
     node: u64,
     incarnation: u64,
     workers: u16,
-    /// The backup that the node began with, in hexadecimal; empty: none.
+    /// The backup that the cluster began with, in hexadecimal; empty: none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     backup: String,
     /// The voters that the cluster began with. Later changes are in the log.
@@ -88,7 +88,7 @@ impl Manifest {
         }
     }
 
-    /// The backup that the node began with.
+    /// The backup that the node's cluster began with.
     pub(super) fn backup(&self) -> Option<NonZeroU128> {
         let backup = u128::from_str_radix(&self.backup, 16);
         backup.ok().and_then(NonZeroU128::new)

@@ -18,8 +18,8 @@ pub struct NodeIdentity {
 impl NodeIdentity {
     /// The identity of the node's log, in every log file's header and every frame's checksum: a file
     /// of another node, or of an earlier directory of this one, is not mistaken for one of this
-    /// log.
-    pub(super) fn log_identity(&self) -> u128 {
+    /// log. Also the number of the history of the node's tables, see [`Replica::begin_history`](namiki::replica::Replica::begin_history).
+    pub(crate) fn log_identity(&self) -> u128 {
         let mut bytes = [0; 32];
         bytes[..16].copy_from_slice(&self.cluster.to_le_bytes());
         bytes[16..24].copy_from_slice(&self.node.number().to_le_bytes());

@@ -85,7 +85,7 @@ impl Default for StoreOptions {
 pub struct Recovered {
     /// The node.
     pub identity: NodeIdentity,
-    /// The backup that the node began with.
+    /// The backup that the node's cluster began with.
     pub backup: Option<NonZeroU128>,
     /// The voters that the cluster began with.
     pub founders: Vec<NodeId>,
@@ -248,6 +248,12 @@ impl NodeDir {
             lock,
         })
     }
+
+    /// The identity of the directory's node.
+    pub(crate) fn identity(&self) -> NodeIdentity {
+        self.manifest.identity()
+    }
+
     /// Opens the tables of the node, as of their last image.
     ///
     /// # Errors

@@ -342,6 +342,7 @@ fn bytes_of(response: &Response) -> usize {
             | Response::SessionsFull { .. }
             | Response::Disconnected { .. }
             | Response::TableDropped { .. }
+            | Response::TableCleared { .. }
             | Response::BackupBegun { .. }
             | Response::SessionTaken { .. }
             | Response::Behind { .. } => 0,

@@ -20,7 +20,7 @@ use crate::transport::lane::Lane;
 /// Magic number of hello and answer.
 const MAGIC: u32 = 0x4e4d_4b50;
 /// Version of the protocol. Every incompatible change raises it.
-const VERSION: u16 = 3;
+const VERSION: u16 = 4;
 const HELLO_BYTES: usize = 4 + 2 + 16 + 8 + 8 + 3 + 2 + 8;
 const ANSWER_BYTES: usize = 4 + 2 + 1 + 8;
 /// The longest frame that is accepted instead of a hello or an answer, after its length.

@@ -66,7 +66,7 @@ impl Cluster {
             config.workers = WORKERS;
             change(&mut config);
             let (disk, _) = open_best(folder.path()).unwrap();
-            create_directory(&config, 1, &config.numbers(), Arc::clone(&disk)).unwrap();
+            create_directory(&config, 1, (&config.numbers(), None), Arc::clone(&disk)).unwrap();
             let logger = slog::Logger::root(slog::Discard, slog::o!());
             match Server::start(&config, disk, logger) {
                 Ok(server) => servers.push(server),

@@ -11,7 +11,7 @@ use crate::cluster::{CLUSTER, NODES, WORKERS};
 
 /// Magic number of a node's hello.
 const NODE_MAGIC: u32 = 0x4e4d_4b50;
-const NODE_VERSION: u16 = 3;
+const NODE_VERSION: u16 = 4;
 
 /// Kinds of frames between nodes.
 const HELLO: u8 = 1;
@@ -100,7 +100,7 @@ pub(crate) fn hello_of(magic: u32, version: u16, cluster: u128) -> Vec<u8> {
 /// A request that does not change rows of other clients.
 pub(crate) fn request(random: &mut Random) -> Vec<u8> {
     let session = SessionId(random.next_u64() | 1 << 40);
-    let request = match random.below(9) {
+    let request = match random.below(11) {
         0 => Request::OpenSession {
             nonce: u128::from(random.next_u64()),
         },
@@ -136,6 +136,11 @@ pub(crate) fn request(random: &mut Random) -> Vec<u8> {
             eight_byte_keys: false,
         },
         7 => Request::StateHash,
+        // Of no table that there is.
+        8 => Request::ClearTable {
+            table: 1000 + random.below(9) as u32,
+        },
+        9 => Request::DropTable { table: 0 },
         _ => Request::Status,
     };
     encoded(&request).unwrap()

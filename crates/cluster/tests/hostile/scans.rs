@@ -1,7 +1,7 @@
 //! Scans, counts, lists and drops of tables while the cluster commits.
 
-use namiki_client::ClientError;
 use namiki_client::protocol::{Command, Outcome, ScanRange, TableEntry, Write};
+use namiki_client::{ClientError, ReadNode, ReadOptions};
 
 use crate::cluster::{Cluster, Load};
 use crate::{MIB, alone, under_load};
@@ -95,6 +95,59 @@ fn ranges_are_read_at_one_moment_beside_commits() {
         );
         load.wait_for_more();
     });
+}
+
+/// Groups are in flight when it is cleared: each is executed before, or finds no table.
+#[test]
+fn a_cleared_table_is_empty_whatever_was_in_flight() {
+    const GROUPS: u64 = 400;
+    let _alone = alone();
+    let cluster = Cluster::start_plain();
+    let mut client = cluster.client();
+    let first = client.create_table("notes", false).unwrap();
+    let other = client.create_table("others", true).unwrap();
+    let mut session = client.open_session().unwrap();
+    let mut write = |table, key: &[u8]| session.submit(vec![put(table, key, Some(b"1"))]).unwrap();
+    let groups: Vec<_> = (0..GROUPS)
+        .map(|key| write(first, &key.to_be_bytes()))
+        .collect();
+    let second = client.clear_table(first).unwrap().unwrap();
+    assert!(second > other, "numbers are not used again");
+    let later = write(first, b"later");
+    for group in groups {
+        let [outcome] = session.wait(group).unwrap()[..] else {
+            panic!("a group of one command")
+        };
+        assert!(
+            matches!(outcome, Outcome::Done | Outcome::NoSuchTable),
+            "{outcome:?}"
+        );
+    }
+    assert_eq!(session.wait(later).unwrap(), [Outcome::NoSuchTable]);
+    assert_eq!(client.count(second).unwrap(), 0);
+    assert_eq!(client.clear_table(first).unwrap(), None);
+    assert_eq!(client.clear_table(77).unwrap(), None);
+    let group = session.submit(vec![put(second, b"a", Some(b"1"))]).unwrap();
+    assert_eq!(session.wait(group).unwrap(), [Outcome::Done]);
+    assert_eq!(client.count(second).unwrap(), 1);
+    let entry = |table, name: &str, eight_byte_keys| TableEntry {
+        table,
+        name: name.to_owned(),
+        eight_byte_keys,
+    };
+    let expected = [entry(other, "others", true), entry(second, "notes", false)];
+    assert_eq!(client.tables().unwrap(), expected);
+    for node in 1..=3 {
+        let options = ReadOptions {
+            node: ReadNode::Address(cluster.client_address(node).to_owned()),
+            ..ReadOptions::default()
+        };
+        assert_eq!(
+            client.reading(&options).count(second).unwrap(),
+            1,
+            "node {node}"
+        );
+    }
 }
 
 #[test]

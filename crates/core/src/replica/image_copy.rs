@@ -72,8 +72,11 @@ pub enum ImageCopyError {
         /// Why.
         why: String,
     },
-    /// The directory has an image of another node, which this one would not continue.
-    #[error("{dir} has the tables of another node: name that node, or another directory")]
+    /// The directory has an image of another node, or of a cluster of which this one is restored, which this one would not
+    /// continue.
+    #[error(
+        "{dir} has the tables of another node, or of another cluster: name that node, or another directory"
+    )]
     OtherNode {
         /// The directory.
         dir: PathBuf,
@@ -545,7 +548,8 @@ impl ImageCopy {
         let named = named.ok_or_else(|| no_image("the manifest names no image".to_owned()))?;
         if self.keeps_earlier {
             let earlier = Manifest::read_alone(&*self.disk, &self.dir).map_err(invalid)?;
-            if earlier.is_some_and(|earlier| earlier.identity() != manifest.identity()) {
+            let history = |of: &Manifest| (of.identity(), of.branch.clone());
+            if earlier.is_some_and(|earlier| history(&earlier) != history(&manifest)) {
                 let dir = self.dir.clone();
                 return Err(ImageCopyError::OtherNode { dir });
             }

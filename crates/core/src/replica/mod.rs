@@ -195,17 +195,14 @@ impl Replica {
     }
 
     /// Creates a table with the next number. Keys and values are bytes; keys of exactly eight bytes (`fixed_keys`) are the
-    /// faster case. Nothing happens if it exists just so. The name was [checked](check_table_name) before it came to the log;
-    /// logs of the first version may have others, and each has its number.
+    /// faster case. Nothing happens if it exists just so. The name was [checked](check_table_name) before it came to the log.
     ///
     /// # Errors
-    /// [`ReplicaError::TableExists`]; [`ReplicaError::TableName`] for the one name that is taken: its number is used up.
+    /// [`ReplicaError::TableExists`]; [`ReplicaError::TableName`] for the one name that is taken.
     pub fn create_table(&self, name: &str, fixed_keys: bool) -> Result<TableId, ReplicaError> {
         let mut applier = self.applier.lock();
         let mut catalogue = self.db.shared.catalogue.lock();
         if name == RESERVED_NAME {
-            catalogue.manifest.dropped += 1;
-            self.note_tables(&mut applier, &catalogue);
             return Err(reserved(name));
         }
         if let Some(id) = catalogue.ids.get(name) {
@@ -225,30 +222,59 @@ impl Replica {
     /// open read it as before. Its memory is freed with what is returned, unless it is still used.
     pub fn drop_table(&self, id: TableId) -> Option<DroppedTable> {
         let mut applier = self.applier.lock();
-        let shared = &self.db.shared;
-        let mut catalogue = shared.catalogue.lock();
+        let mut catalogue = self.db.shared.catalogue.lock();
         let info = catalogue.manifest.table(id).filter(|_| id != RESERVED);
         let name = info.map(|info| info.name.clone())?;
-        let mut gone = DroppedTable {
+        let gone = self.remove_table(&mut applier, &mut catalogue, (id, &name));
+        Some(self.end_drop(gone))
+    }
+
+    /// Drops a table, if there is one, and creates another one in its place, with its name and its kind of keys, and with the
+    /// next number: no reader finds neither or both. Groups that have used the table, and are applied later, change nothing of
+    /// either. As [`Replica::drop_table`] otherwise.
+    pub fn clear_table(&self, id: TableId) -> Option<(TableId, DroppedTable)> {
+        let mut applier = self.applier.lock();
+        let mut catalogue = self.db.shared.catalogue.lock();
+        let info = catalogue.manifest.table(id).filter(|_| id != RESERVED);
+        let (name, fixed_keys) = info.map(|info| (info.name.clone(), info.fixed_keys))?;
+        let gone = self.remove_table(&mut applier, &mut catalogue, (id, &name));
+        let new = self.add_table(&mut catalogue, &name, fixed_keys);
+        self.note_tables(&mut applier, &catalogue);
+        Some((new, self.end_drop(gone)))
+    }
+
+    /// Takes a table out of the catalogue in memory.
+    fn remove_table(
+        &self,
+        applier: &mut Applier,
+        catalogue: &mut Catalogue,
+        (id, name): (TableId, &str),
+    ) -> DroppedTable {
+        let shared = &self.db.shared;
+        let gone = DroppedTable {
             raw_tables: applier.tables.get(&id).cloned().into_iter().collect(),
         };
-        shared.begin_change(&mut catalogue, &name);
+        shared.begin_change(catalogue, name);
         if let Some(raw_table) = applier.tables.get(&id) {
-            shared.keep_dropped(&catalogue, raw_table);
+            shared.keep_dropped(catalogue, raw_table);
             raw_table.dropped().store(true, Ordering::SeqCst);
             self.engine().views.keep_dropped_table(raw_table);
         }
         catalogue.manifest.drop_table(id);
-        catalogue.ids.remove(&name);
-        self.faults.note_dropped(&name, id);
+        catalogue.ids.remove(name);
+        self.faults.note_dropped(name, id);
         self.engine().raw_tables.lock().remove(&id);
         shared.loader.forget(id);
-        self.note_tables(&mut applier, &catalogue);
-        // Last: a group that sees it finds the table gone.
+        self.note_tables(applier, catalogue);
+        gone
+    }
+
+    /// Groups learn of a drop: those that see it find the table gone.
+    fn end_drop(&self, mut gone: DroppedTable) -> DroppedTable {
         self.drops.fetch_add(1, Ordering::SeqCst);
         // Buffers that no group uses for long.
         self.pool.lock().forget_dropped(&mut gone.raw_tables);
-        Some(gone)
+        gone
     }
 
     /// Adds a table to the catalogue in memory. The manifest on the disk names it with the next image.

@@ -99,6 +99,12 @@ impl Replica {
         })
     }
 
+    /// From the next image on, the tables have a history of their own, which goes by this number: a backup of the history
+    /// before is not continued with them.
+    pub fn begin_history(&self, number: u128) {
+        self.db.shared.catalogue.lock().manifest.branch = format!("{number:032x}");
+    }
+
     fn write_files(
         &self,
         view: &ReplicaView,

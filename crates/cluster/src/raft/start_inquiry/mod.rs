@@ -83,7 +83,7 @@ pub(super) struct InquiryOptions {
     pub(super) start: u64,
     /// The contents of its disk.
     pub(super) had: AtStart,
-    /// The backup that it began with.
+    /// The backup that its cluster began with.
     pub(super) backup: Option<NonZeroU128>,
     /// Ticks of an election timeout.
     pub(super) election_ticks: usize,
@@ -183,7 +183,7 @@ pub(super) struct StartInquiry {
     has_newer_members: bool,
     /// An entry that another node knows to be committed.
     committed: Option<LogEnd>,
-    /// A node that began with another backup than this one.
+    /// A node of a cluster that began with another backup than this one's.
     other_backup: Option<NodeId>,
 }
 
@@ -370,9 +370,10 @@ impl StartInquiry {
         self.advance();
     }
 
-    /// Whether another node began with another backup. Nodes that are added later begin without one.
+    /// Whether another node is of a cluster that began with another backup, or one of both without. Nodes that are added later are
+    /// created with the cluster's.
     fn is_other_backup(&self, other: Option<NonZeroU128>) -> bool {
-        other.is_some() && self.options.backup.is_some() && other != self.options.backup
+        other != self.options.backup
     }
 
     /// Another node has these members.

@@ -83,8 +83,9 @@ fn nodes_of_different_backups_do_not_start_together() {
     let third = NodeId::first(3);
     for (one, two, fits) in [
         (Some(7), Some(7), true),
-        (Some(7), None, true),
-        (None, Some(7), true),
+        (None, None, true),
+        (Some(7), None, false),
+        (None, Some(7), false),
         (Some(7), Some(8), false),
     ] {
         let (mut one, mut two) = (with_backup(1, one), with_backup(2, two));

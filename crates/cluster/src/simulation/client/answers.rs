@@ -103,6 +103,20 @@ impl SimClient {
                     (floor, Answer::Created { lsn, name, table })
                 })
             }
+            Response::TableCleared {
+                table,
+                successor,
+                lsn,
+            } => self.pending.remove(&(DROP, table.into())).map(|pending| {
+                self.workload.forget_table(table);
+                let dropped = Answer::Dropped {
+                    lsn,
+                    table,
+                    existed: successor.is_some(),
+                    successor,
+                };
+                (pending.floor, dropped)
+            }),
             Response::TableDropped {
                 table,
                 existed,
@@ -113,6 +127,7 @@ impl SimClient {
                     lsn,
                     table,
                     existed,
+                    successor: None,
                 };
                 (pending.floor, dropped)
             }),

@@ -82,6 +82,8 @@ pub(super) enum Answer {
         lsn: u64,
         table: u32,
         existed: bool,
+        /// It was cleared, and this table is in its place.
+        successor: Option<u32>,
     },
     /// One of these tables does not exist.
     NoSuchTable {
@@ -278,7 +280,12 @@ impl SimClient {
             self.submit(session, open, now_ns, floor, &mut sent);
         } else if self.random.chance(0.01) {
             if let Some(table) = self.workload.any_item_table(&mut self.random) {
-                let drop = Request::DropTable { table };
+                // Both kinds, without a further draw.
+                let drop = if table % 2 == 0 {
+                    Request::ClearTable { table }
+                } else {
+                    Request::DropTable { table }
+                };
                 self.send((DROP, table.into()), drop, now_ns, floor, &mut sent);
             }
         } else if self.random.chance(0.5) {

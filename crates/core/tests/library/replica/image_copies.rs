@@ -139,6 +139,41 @@ fn a_pinned_image_is_read_after_newer_ones() {
     assert_eq!((rows(&copied), hash_of(&copied)), then);
 }
 
+/// A replica that began with another one's image numbers its files as that one does, so its image does not continue a backup of it.
+#[test]
+fn a_backup_is_continued_with_one_history() {
+    let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+    let sender = sender(&disk);
+    let notes = sender.table_id("notes").unwrap();
+    let copy_to = |dir: &str, replica: &Replica| {
+        let image = replica.pin_image().unwrap().unwrap();
+        let begun = ImageCopy::begin_beside(Arc::clone(&disk), Path::new(dir), image.id());
+        let mut copying = begun.unwrap();
+        copy(&image, &mut copying, 1 << 20, usize::MAX)?;
+        copying.finish()
+    };
+    sender.begin_history(1);
+    for stamp in 3..5 {
+        fill(&sender, stamp, notes, 0..500);
+        write_image(&sender);
+        copy_to("/backup", &sender).unwrap();
+    }
+    let saved = (rows(&sender), hash_of(&sender));
+    copy_to("/copy", &sender).unwrap();
+    let copied = open(&disk, "/copy");
+    copied.begin_history(2);
+    fill(&copied, 5, notes, 0..500);
+    write_image(&copied);
+    let refused = copy_to("/backup", &copied);
+    assert!(
+        matches!(refused, Err(ImageCopyError::OtherNode { .. })),
+        "{refused:?}"
+    );
+    copy_to("/another", &copied).unwrap();
+    let backup = open(&disk, "/backup");
+    assert_eq!((rows(&backup), hash_of(&backup)), saved);
+}
+
 /// The runs that an interrupted copy has left are not copied again, not even for a newer image that shares them.
 #[test]
 fn an_interrupted_copy_goes_on_with_whole_runs() {
