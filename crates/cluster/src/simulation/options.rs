@@ -49,12 +49,16 @@ impl SimOptions {
         }
     }
 
-    /// The same with an injected fault. Only those that are about damage are found by it.
+    /// The same with an injected fault, and with the conditions alone under which it has an effect: others hide it.
     #[must_use]
     pub fn with_fault(self, fault: Fault) -> Self {
+        let is_of_room = matches!(
+            fault,
+            Fault::PayloadsAheadFillLog | Fault::AcceptWithoutRoom
+        );
         Self {
             damages: fault == Fault::ImagesFromLeaderOnly,
-            small_logs: if Fault::OF_ROOM.contains(&fault) {
+            small_logs: if is_of_room {
                 SmallLogs::All
             } else {
                 SmallLogs::None

@@ -8,9 +8,10 @@ use std::sync::Arc;
 
 use namiki_client::protocol::{MemberChange, Request};
 
+use super::event::Event;
 use super::network::OPERATOR;
 use super::node::SimNode;
-use super::world::{Event, MS, World, client_name};
+use super::world::{MS, World, client_name};
 use crate::network::{Inbox as _, NodeId};
 use crate::shared::Shared;
 
