@@ -90,6 +90,10 @@ faults! {
     VoteNotSpent,
     /// A restart does not make durable what a killed process has left in the page cache.
     RestartWithoutHardening,
+    /// The least recently used session, perhaps of another client, is closed if there is no room for one.
+    EvictSession,
+    /// Sessions of an image do not count for the limit of their client.
+    SessionsNotCounted,
 }
 
 /// The fault of a simulation, if it has one.

@@ -237,12 +237,22 @@ impl SessionTable {
         if let Some(known) = self.by_nonce.get(&nonce) {
             return *known;
         }
-        if self.sessions.len() >= SESSIONS_MAX
-            && let Some((_, oldest)) = self.by_use.first().copied()
-        {
-            self.close(oldest);
+        if self.sessions.len() >= SESSIONS_MAX {
+            self.evict();
         }
         self.insert(index, nonce, None)
+    }
+
+    /// Closes the least recently used session.
+    pub(crate) fn evict(&mut self) {
+        if let Some((_, oldest)) = self.by_use.first().copied() {
+            self.close(oldest);
+        }
+    }
+
+    /// An injected fault: sessions that are open do not count for the limit of their client.
+    pub(crate) fn forget_counts(&mut self) {
+        self.of_client.clear();
     }
 
     fn insert(&mut self, index: u64, nonce: u128, client: Option<ClientName>) -> SessionId {
@@ -353,6 +363,20 @@ impl SessionTable {
     #[must_use]
     pub(crate) fn used(&self, id: SessionId) -> u64 {
         self.sessions.get(&id).map_or(0, |it| it.used)
+    }
+
+    /// All sessions.
+    #[cfg(any(test, feature = "simulation"))]
+    pub(crate) fn ids(&self) -> impl Iterator<Item = SessionId> {
+        self.sessions.keys().copied()
+    }
+
+    /// The number of sessions of each client that has some.
+    #[cfg(any(test, feature = "simulation"))]
+    pub(crate) fn of_clients(&self) -> impl Iterator<Item = (&ClientName, u32)> {
+        self.of_client
+            .iter()
+            .map(|(client, count)| (client, *count))
     }
 
     /// Number of sessions.

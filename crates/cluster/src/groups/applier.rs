@@ -386,6 +386,11 @@ impl Applier {
                 limits,
             } => {
                 let mut sessions = self.shared.sessions.lock();
+                if self.shared.planted.has(Fault::EvictSession)
+                    && sessions.check_limits(client, *limits).is_err()
+                {
+                    sessions.evict();
+                }
                 match sessions.open(index, *nonce, client, *limits) {
                     Ok(session) => Response::SessionOpened {
                         nonce: *nonce,

@@ -551,7 +551,8 @@ impl Producer {
             let sessions = self.shared.sessions.lock();
             let is_new = !sessions.has_nonce(nonce);
             let checked = sessions.check_limits(client, limits);
-            checked.err().filter(|_| is_new)
+            let evicts = self.shared.planted.has(Fault::EvictSession);
+            checked.err().filter(|_| is_new && !evicts)
         };
         if let Some(limit) = full {
             return Some(Response::SessionsFull { nonce, limit });

@@ -89,7 +89,7 @@ impl Parts {
             tables_lost: recovered.tables_lost,
             backup: recovered.backup,
         };
-        let (members, commands, sessions) = match image {
+        let (members, commands, mut sessions) = match image {
             Some(image) => (image.head.members, image.head.commands, image.sessions),
             None => {
                 let at_snapshot = Membership::decode(&restored.members);
@@ -97,6 +97,9 @@ impl Parts {
                 (members, 0, SessionTable::default())
             }
         };
+        if options.planted.has(Fault::SessionsNotCounted) {
+            sessions.forget_counts();
+        }
         let at = restored.snapshot;
         let has_forgotten =
             recovered.forgotten.is_some() && !options.planted.has(Fault::GoOnAfterDamage);

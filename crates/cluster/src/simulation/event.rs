@@ -33,6 +33,8 @@ pub(super) enum Event {
         response: Response,
     },
     Client(usize),
+    /// A client that opens and closes sessions acts.
+    SessionUser(usize),
     Fault,
     /// All links are healed, and the isolated node crashes soon: while others overwrite its
     /// entries.
@@ -84,6 +86,7 @@ impl Event {
             Self::ChangeMembers => (13, [0, 0]),
             Self::AskToAdd(node) => (14, [node.to_raft(), 0]),
             Self::AskToRemove(node) => (15, [node.to_raft(), 0]),
+            Self::SessionUser(user) => (17, [*user as u64, 0]),
             Self::Back(step) => (16, [*step as u64, 0]),
         }
     }

@@ -5,15 +5,18 @@
 //! reordered, which links are cut in which direction, which node crashes at which write and which
 //! data without durability its disk keeps, which process is killed and finds such data again, which disk
 //! is lost and whether the old one returns later, which disk goes back to an earlier state, which nodes
-//! join and leave. In some runs, disks damage data at rest (`damage.rs`, `raft_damage.rs`). A run has two
-//! phases: the first has faults; in the second, without faults, everything has to be answered.
+//! join and leave. In some runs, disks damage data at rest (`damage.rs`, `raft_damage.rs`). In some, few
+//! sessions may be open, and clients open and close them (`session_users.rs`). A run has two phases: the
+//! first has faults; in the second, without faults, everything has to be answered.
 //!
 //! Checks (`checks.rs`) at every step: a term has one leader; logs agree on applied entries; a
 //! command is applied once; every command acknowledged to a client is in the log, with the
 //! acknowledged outcome, which a model of the tables allows at that place (`model.rs`); the order of the log agrees with the order
 //! in time; reads and scans return the state of a prefix of the log that contains everything that was seen or acknowledged before
 //! them; no answer comes from a table that was dropped before; nodes that have applied the same entries have the same state;
-//! balances are conserved; what a client was told of the groups of a dead one is final; a node with little room takes no payload ahead of its entry. Checks at the end: every command is
+//! balances are conserved; what a client was told of the groups of a dead one is final; every node has the sessions that the
+//! log has opened within its limits, and counts them alike, and a session is refused only without room for it
+//! (`session_model.rs`); a node with little room takes no payload ahead of its entry. Checks at the end: every command is
 //! answered, every node has everything, and the rows of the model, and every replacement votes.
 
 mod answers;
@@ -36,6 +39,8 @@ mod raft_damage;
 mod replacements;
 mod report;
 mod requests;
+mod session_model;
+mod session_users;
 mod small_logs;
 mod value_chain;
 mod workload;
@@ -126,6 +131,12 @@ mod tests {
         assert!(
             count < 20 || forgotten[1] > forgotten[0] / 2 && forgotten[0] > 0,
             "of {forgotten:?} damages of stream 0 and starts, too few were noticed"
+        );
+        let sessions = [sum.sessions_refused, sum.sessions_closed];
+        let has_sessions = sessions.iter().all(|it| *it > 20);
+        assert!(
+            count < 20 || has_sessions,
+            "few are refused, closed: {sessions:?}"
         );
         let [little, none] = sum.slowed_ticks;
         let room = [sum.full_disks, sum.waits_for_room, little, none];

@@ -26,6 +26,8 @@ pub struct SimOptions {
     pub damages: bool,
     /// Nodes join and leave: the cluster begins with one or three of them.
     pub changes_members: bool,
+    /// Few sessions may be open, and some clients open and close them all the time.
+    pub few_sessions: bool,
     /// An injected fault, to verify that it is found.
     pub planted: Option<Fault>,
 }
@@ -45,6 +47,7 @@ impl SimOptions {
             small_logs: SmallLogs::of(seed),
             damages: seed.is_multiple_of(3),
             changes_members: seed % 3 == 1,
+            few_sessions: seed % 5 == 2,
             planted: None,
         }
     }
@@ -63,6 +66,7 @@ impl SimOptions {
             } else {
                 SmallLogs::None
             },
+            few_sessions: matches!(fault, Fault::EvictSession | Fault::SessionsNotCounted),
             planted: Some(fault),
             ..self
         }

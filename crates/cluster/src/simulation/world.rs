@@ -16,16 +16,19 @@ use super::network::{Links, Outbox};
 use super::node::{Part, SimNode, addresses_of};
 use super::options::SimOptions;
 use super::report::SimReport;
+use super::session_users::{FIRST_USER, SessionUser, USERS, client_name, small_limits};
 use super::small_logs::SmallLogs;
 use super::workload::{ACCOUNTS_TABLE, OPENING_BALANCE};
+use crate::control::SessionLimits;
 use crate::entry::PayloadRef;
 use crate::events::{CopyEvent, ImageEvent};
 use crate::failure::NodeFailure;
 use crate::fault_injection::FaultInjection;
+use crate::groups::producer::RequestLimits;
 use crate::groups::worker::GroupOptions;
 use crate::image::checkpointer::ImageOptions;
 use crate::metrics::Count;
-use crate::network::{ClientName, ConnectionId, Inbox, NodeId};
+use crate::network::{ConnectionId, Inbox, NodeId};
 use crate::node::NodeOptions;
 use crate::raft::RaftEvent;
 use crate::room::Pace;
@@ -47,6 +50,8 @@ pub(super) struct World {
     pub(super) outbox: Outbox,
     pub(super) links: Links,
     pub(super) clients: Vec<SimClient>,
+    pub(super) session_limits: SessionLimits,
+    pub(super) session_users: Vec<SessionUser>,
     pub(super) checks: Checks,
     /// Number of entries that each node is known to have applied in its life.
     pub(super) seen: Vec<(u64, u64)>,
@@ -89,6 +94,11 @@ impl World {
         let members: Vec<_> = (1..=founders as u64).map(NodeId::first).collect();
         let mut nodes = Vec::new();
         let images = 20 << random.below(6);
+        let mut session_limits = SessionLimits::default();
+        if options.few_sessions {
+            let mut random = Random::stream(options.seed, 8);
+            session_limits = small_limits(options.clients, &mut random);
+        }
         // If one node alone truncates its log, all others can lose a payload that it has in its image.
         let often = (options.damages && random.chance(0.5)).then(|| random.index(options.nodes));
         for number in 1..=options.nodes {
@@ -109,6 +119,10 @@ impl World {
                     wait_ns: random.below(8) * MS,
                     in_flight_max: 1 + random.index(8),
                     payload_bytes: 200 << random.below(8),
+                },
+                limits: RequestLimits {
+                    sessions: session_limits,
+                    ..RequestLimits::default()
                 },
                 cache_bytes: 16 << random.below(11),
                 seed: options.seed,
@@ -135,7 +149,14 @@ impl World {
             let random = Random::stream(options.seed, 100 + number as u64);
             SimClient::new(number as u64, options.accounts, options.nodes, random)
         });
+        let users = if options.few_sessions { USERS } else { 0 };
+        let session_users = (0..users).map(|user| {
+            let random = Random::stream(options.seed, 20 + user as u64);
+            SessionUser::new(user, options.nodes, random)
+        });
         let mut world = Self {
+            session_limits,
+            session_users: session_users.collect(),
             links: Links {
                 delay_ns_max: MS << random.below(5),
                 ..Links::default()
@@ -167,7 +188,14 @@ impl World {
         for client in 0..options.clients {
             world.after(MS, Event::Client(client));
         }
+        for user in 0..world.session_users.len() {
+            world.after(MS, Event::SessionUser(user));
+        }
         Ok(world)
+    }
+
+    pub(super) fn now(&self) -> u64 {
+        self.now
     }
 
     pub(super) fn after(&mut self, delay_ns: u64, event: Event) {
@@ -214,6 +242,9 @@ impl World {
         for client in &mut self.clients {
             client.is_finishing = true;
         }
+        for user in &mut self.session_users {
+            user.is_finishing = true;
+        }
         let until = self.now + 60_000 * MS;
         while !self.is_quiet() {
             if self.now > until {
@@ -235,6 +266,7 @@ impl World {
 
     fn is_quiet(&self) -> bool {
         let clients = self.clients.iter().all(SimClient::is_idle);
+        let clients = clients && self.session_users.iter().all(SessionUser::is_idle);
         let has_all = |node: &SimNode| {
             node.is_wiped
                 || node.shared().is_some_and(|it| {
@@ -323,7 +355,7 @@ impl World {
                     let before = commands();
                     running
                         .inbox
-                        .request(connection, &client_name(), request);
+                        .request(connection, &client_name(client), request);
                     if commands() > before && shared.rooms.show().0 == Pace::Refused {
                         let id = self.nodes[node].id;
                         return Err(format!(
@@ -331,6 +363,9 @@ impl World {
                         ));
                     }
                 }
+            }
+            Event::Respond { client, response } if client >= FIRST_USER => {
+                self.answer_session_user(client - FIRST_USER, response)?;
             }
             Event::Respond { client, response } => {
                 let (answered, sent) = self.clients[client].take(response, self.now)?;
@@ -349,6 +384,7 @@ impl World {
                 let pause = 1 + self.random.below(40);
                 self.after(pause * MS, Event::Client(client));
             }
+            Event::SessionUser(user) => self.act_on_sessions(user),
             Event::Fault => self.fault(),
             Event::Room(node) => {
                 self.nodes[node].is_full = false;
@@ -447,6 +483,7 @@ impl World {
         if let Some(shared) = place.shared().filter(|_| applied > 0 && !lost) {
             // What its image has.
             self.checks.state(place.id, applied, state_hash(shared))?;
+            self.checks.sessions_of(place.id, shared)?;
         }
         self.after(MS, Event::Tick { node, life });
         Ok(())
@@ -533,6 +570,7 @@ impl World {
         }
         if applied > seen {
             self.seen[node].1 = applied;
+            self.checks.sessions_of(id, &shared)?;
             if applied.is_multiple_of(8) {
                 self.checks.state(id, applied, state_hash(&shared))?;
             }
@@ -557,9 +595,4 @@ fn state_hash(shared: &Shared) -> u128 {
     let tables = view.state_hash(|| true).expect("no view expires");
     let tables = tables.expect("it is not ended");
     tables.wrapping_add(shared.sessions.lock().state_hash())
-}
-
-/// The name of all clients.
-pub(super) fn client_name() -> ClientName {
-    ClientName::of_address([127, 0, 0, 1].into())
 }
