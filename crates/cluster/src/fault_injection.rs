@@ -2,9 +2,23 @@
 //!
 //! Builds without the simulator have no faults: [`FaultInjection::has`] is a constant.
 
-/// A rule that is broken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+/// Defines [`Fault`] and the list of all: a fault that is not in the list would never be looked for.
+macro_rules! faults {
+    ($($(#[doc = $doc:literal])+ $name:ident,)+) => {
+        /// A rule that is broken.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Fault {
+            $($(#[doc = $doc])+ $name,)+
+        }
+
+        impl Fault {
+            /// All.
+            pub const ALL: &[Self] = &[$(Self::$name,)+];
+        }
+    };
+}
+
+faults! {
     /// A client is answered when its commands are sealed, before the quorum has them.
     AnswerBeforeQuorum,
     /// Messages that promise durability are sent before the data is durable.
@@ -74,45 +88,12 @@ pub enum Fault {
     AcceptWithoutRoom,
     /// A node that has started votes in a term in which it may have voted before.
     VoteNotSpent,
-}
-
-impl Fault {
-    /// Those of logs with small limits.
-    pub const OF_ROOM: &[Self] = &[Self::PayloadsAheadFillLog, Self::AcceptWithoutRoom];
-
-    /// All.
-    pub const ALL: &[Self] = &[
-        Self::AnswerBeforeQuorum,
-        Self::PromiseBeforeDurable,
-        Self::ReadWithoutConfirmation,
-        Self::FollowerReadsWithoutIndex,
-        Self::SessionReadsIgnoreSeen,
-        Self::IgnoreFences,
-        Self::ForgetSessions,
-        Self::EarlyOffice,
-        Self::ApplyUncommitted,
-        Self::NameByLocalNumber,
-        Self::DeduplicateByCounter,
-        Self::EntryBeforePayload,
-        Self::PersistedWithoutPayload,
-        Self::IgnoreTruncations,
-        Self::KeepCommitBeyondCut,
-        Self::KeepPersisted,
-        Self::OpenWithoutCut,
-        Self::WipedNodeReturns,
-        Self::ReplacementVotesAtOnce,
-        Self::IncarnationsMixed,
-        Self::TruncateBeforeImage,
-        Self::SessionsNotInImage,
-        Self::RecycleByAge,
-        Self::OffsetFromSnapshot,
-        Self::RecordReused,
-        Self::NumberReused,
-        Self::ImagesFromLeaderOnly,
-        Self::AskInOneRound,
-        Self::NoFloorAfterStart,
-        Self::VoteNotSpent,
-    ];
+    /// A restart does not make durable what a killed process has left in the page cache.
+    RestartWithoutHardening,
+    /// The least recently used session, perhaps of another client, is closed if there is no room for one.
+    EvictSession,
+    /// Sessions of an image do not count for the limit of their client.
+    SessionsNotCounted,
 }
 
 /// The fault of a simulation, if it has one.

@@ -101,7 +101,7 @@ const HOLDER_BITS: u32 = 32;
 /// Numbers above this one are not those of groups.
 const GROUP_MAX: u64 = (1 << 62) - 1;
 /// Attempts before the last one that a session remembers.
-const ATTEMPTS_KEPT: usize = 8;
+pub(crate) const ATTEMPTS_KEPT: usize = 8;
 
 /// A session. An image has it as it is.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -259,6 +259,18 @@ impl SessionTable {
         Ok(())
     }
 
+    /// An injected fault: closes the least recently used session.
+    pub(crate) fn evict(&mut self) {
+        if let Some((_, oldest)) = self.by_use.first().copied() {
+            self.close(oldest);
+        }
+    }
+
+    /// An injected fault: sessions that are open do not count for the limit of their client.
+    pub(crate) fn forget_counts(&mut self) {
+        self.of_client.clear();
+    }
+
     /// Closes all sessions.
     pub(crate) fn close_all(&mut self) {
         let all: Vec<SessionId> = self.sessions.keys().copied().collect();
@@ -359,6 +371,20 @@ impl SessionTable {
     #[must_use]
     pub(crate) fn used(&self, id: SessionId) -> u64 {
         self.sessions.get(&id).map_or(0, |it| it.used)
+    }
+
+    /// All sessions.
+    #[cfg(any(test, feature = "simulation"))]
+    pub(crate) fn ids(&self) -> impl Iterator<Item = SessionId> {
+        self.sessions.keys().copied()
+    }
+
+    /// The number of sessions of each client that has some.
+    #[cfg(any(test, feature = "simulation"))]
+    pub(crate) fn of_clients(&self) -> impl Iterator<Item = (&ClientName, u32)> {
+        self.of_client
+            .iter()
+            .map(|(client, count)| (client, count.sessions))
     }
 
     /// Number of sessions.

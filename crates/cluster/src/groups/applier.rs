@@ -381,6 +381,11 @@ impl Applier {
             } => {
                 let nonce = *nonce;
                 let mut sessions = self.shared.sessions.lock();
+                if self.shared.planted.has(Fault::EvictSession)
+                    && sessions.check_limits(client, *limits).is_err()
+                {
+                    sessions.evict();
+                }
                 match sessions.open(index, nonce, client, *limits) {
                     Ok(session) => Ok(Response::SessionOpened { nonce, session }),
                     Err(limit) => Err(Refusal::SessionsFull { nonce, limit }),

@@ -573,7 +573,8 @@ impl Producer {
             let sessions = self.shared.sessions.lock();
             let is_new = !sessions.has_nonce(nonce);
             let checked = sessions.check_limits(client, limits);
-            checked.err().filter(|_| is_new)
+            let evicts = self.shared.planted.has(Fault::EvictSession);
+            checked.err().filter(|_| is_new && !evicts)
         };
         if let Some(limit) = full {
             return Err(Refusal::SessionsFull { nonce, limit });

@@ -98,7 +98,7 @@ impl Parts {
             Some(image) => image.head.clusters().clone(),
             None => Clusters::new(recovered.identity.cluster),
         };
-        let (members, commands, sessions) = match image {
+        let (members, commands, mut sessions) = match image {
             Some(image) => (image.head.members, image.head.commands, image.sessions),
             None => {
                 let at_snapshot = Membership::decode(&restored.members);
@@ -106,6 +106,9 @@ impl Parts {
                 (members, 0, SessionTable::default())
             }
         };
+        if options.planted.has(Fault::SessionsNotCounted) {
+            sessions.forget_counts();
+        }
         let at = restored.snapshot;
         let has_forgotten =
             recovered.forgotten.is_some() && !options.planted.has(Fault::GoOnAfterDamage);

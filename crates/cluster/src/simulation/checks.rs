@@ -10,12 +10,14 @@ use namiki_client::protocol::{Command, Outcome, Role, ScanRange, SessionId, Tabl
 
 use super::client::Floor;
 use super::model::{KeyedRows, Model};
+use super::session_model::SessionModel;
 use crate::control::Control;
 use crate::entry::{EntryBody, LogEntry, PayloadRef};
 use crate::membership::Membership;
 use crate::network::NodeId;
 use crate::payload::Payload;
 use crate::raft::RaftView;
+use crate::shared::Shared;
 
 /// A command: session, group, index.
 type CommandId = (SessionId, u64, u32);
@@ -36,6 +38,7 @@ pub(super) struct Checks {
     /// The commands that clients have sent.
     pub(super) sent: HashMap<(SessionId, u64), Vec<Command>>,
     pub(super) model: Model,
+    pub(super) sessions: SessionModel,
     /// The state's hash, by the number of applied entries.
     hashes: HashMap<u64, u128>,
     /// What clients know.
@@ -135,6 +138,7 @@ impl Checks {
             EntryBody::Control(bytes) => {
                 let control = Control::decode(bytes).ok_or("an entry cannot be decoded")?;
                 self.model.control(entry.index, &control);
+                self.sessions.control(entry.index, &control)?;
             }
             EntryBody::Empty | EntryBody::Membership(_) => {}
         }
@@ -178,6 +182,12 @@ impl Checks {
         Err(format!(
             "node {node} differs from another after entry {applied}"
         ))
+    }
+
+    /// Checks the sessions of a node.
+    pub(super) fn sessions_of(&self, node: NodeId, shared: &Shared) -> Result<(), String> {
+        let checked = (self.sessions).check(shared.applied(), &shared.sessions.lock());
+        checked.map_err(|why| format!("node {node} has {why}"))
     }
 
     /// Checks the rows of a node that has applied `applied` entries.

@@ -11,8 +11,9 @@ use std::path::Path;
 use namiki_platform::disk::Disk;
 
 use super::damaged::Frame;
+use super::event::Event;
 use super::node::dir;
-use super::world::{Event, MS, World};
+use super::world::{MS, World};
 use crate::entry::{EntryBody, LogEntry, PayloadName};
 
 /// Frames begin at multiples of this.

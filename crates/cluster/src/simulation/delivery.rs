@@ -1,9 +1,12 @@
 //! Messages on their way: which nodes are connected, and when a message arrives.
 
+use std::sync::atomic::Ordering;
+
+use super::event::Event;
 use super::network::{OPERATOR, Sent, admits};
 use super::node::{Part, Running};
-use super::world::{Event, MS, World};
-use crate::network::{Inbox as _, NodeId};
+use super::world::{MS, World};
+use crate::network::{Inbox as _, NodeId, PeerMessage};
 
 impl World {
     /// Schedules the sent messages.
@@ -38,6 +41,30 @@ impl World {
                 }
             }
         }
+    }
+
+    /// A message arrives. A node with little room takes no payload ahead of its entry.
+    pub(super) fn receive(
+        &self,
+        from: NodeId,
+        to: NodeId,
+        message: PeerMessage,
+    ) -> Result<(), String> {
+        let Some(receiver) = self.running(to) else {
+            return Ok(());
+        };
+        let shared = &receiver.parts.shared;
+        let is_ahead = matches!(message, PeerMessage::Payload { .. });
+        let has_little_space = is_ahead && shared.own_log_space().is_low;
+        let taken = || shared.unwritten_bytes.load(Ordering::Relaxed);
+        let before = taken();
+        receiver.inbox.receive(from, message);
+        if has_little_space && taken() > before {
+            return Err(format!(
+                "{to:?} has taken a payload ahead of its entry with little room"
+            ));
+        }
+        Ok(())
     }
 
     fn running(&self, id: NodeId) -> Option<&Running> {

@@ -12,8 +12,9 @@
 //! ```
 
 use super::back_plan::{Going, Step, Way};
+use super::event::Event;
 use super::node::SimNode;
-use super::world::{Event, MS, World};
+use super::world::{MS, World};
 use crate::raft::RaftView;
 
 impl World {

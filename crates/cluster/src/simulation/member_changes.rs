@@ -6,9 +6,10 @@
 
 use namiki_client::protocol::MemberChange;
 
+use super::event::Event;
 use super::node::addresses_of;
 use super::replacements::ask;
-use super::world::{Event, MS, World};
+use super::world::{MS, World};
 use crate::network::NodeId;
 
 impl World {

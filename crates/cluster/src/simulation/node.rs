@@ -34,6 +34,23 @@ pub(super) enum Part {
     ImageReceiver,
 }
 
+impl Part {
+    /// Another number for each part.
+    pub(super) fn key(self) -> u64 {
+        match self {
+            Self::Raft => 0,
+            Self::RaftWriter => 1,
+            Self::Applier => 2,
+            Self::Fetches => 3,
+            Self::Scans => 4,
+            Self::Checkpointer => 5,
+            Self::ImageReceiver => 6,
+            Self::Worker(number) => 1 << 16 | u64::from(number),
+            Self::PayloadWriter(number) => 2 << 16 | u64::from(number),
+        }
+    }
+}
+
 /// A node that runs.
 pub(super) struct Running {
     pub(super) parts: Parts,
@@ -209,19 +226,32 @@ impl SimNode {
         Ok(())
     }
 
-    /// Simulates a power failure: at some point of the last write, unless the node has acted on it
-    /// since.
+    /// Simulates a power failure, or that the process is killed: at some point of the last write, unless the node has acted
+    /// on it since. What a killed process has written is there when it starts again, and may be lost by a later failure.
     pub(super) fn crash(&mut self, random: &mut namiki_platform::seeded_random::Random) {
         let until = self.disk.events();
         let from = self.running.as_ref().map_or(until, |it| it.crash_from);
         self.running = None;
         let at = from + random.index(until - from + 1);
-        let loss = match random.below(4) {
-            0 => Loss::None,
-            1 => Loss::All,
-            _ => Loss::Seeded(random.next_u64()),
+        let loss = match random.below(6) {
+            0 => Some(Loss::None),
+            1 => Some(Loss::All),
+            2 | 3 => Some(Loss::Seeded(random.next_u64())),
+            _ => None,
         };
-        self.disk = self.disk.crash_image(at, loss);
+        self.disk = match loss {
+            Some(loss) => self.disk.crash_image(at, loss),
+            None => {
+                let pending = self.disk.pending_sectors(at);
+                let is_torn = random.chance(0.3);
+                let seen = if is_torn {
+                    random.index(pending + 1)
+                } else {
+                    pending
+                };
+                self.disk.kill_image(at, seen)
+            }
+        };
         (self.is_full, self.is_stuck) = (false, false);
     }
 

@@ -26,6 +26,8 @@ pub struct SimOptions {
     pub damages: bool,
     /// Nodes join and leave: the cluster begins with one or three of them.
     pub changes_members: bool,
+    /// Few sessions may be open, and some clients open and close them all the time.
+    pub few_sessions: bool,
     /// An injected fault, to verify that it is found.
     pub planted: Option<Fault>,
 }
@@ -45,20 +47,26 @@ impl SimOptions {
             small_logs: SmallLogs::of(seed),
             damages: seed.is_multiple_of(3),
             changes_members: seed % 3 == 1,
+            few_sessions: seed % 5 == 2,
             planted: None,
         }
     }
 
-    /// The same with an injected fault. Only those that are about damage are found by it.
+    /// The same with an injected fault, and with the conditions alone under which it has an effect: others hide it.
     #[must_use]
     pub fn with_fault(self, fault: Fault) -> Self {
+        let is_of_room = matches!(
+            fault,
+            Fault::PayloadsAheadFillLog | Fault::AcceptWithoutRoom
+        );
         Self {
             damages: fault == Fault::ImagesFromLeaderOnly,
-            small_logs: if Fault::OF_ROOM.contains(&fault) {
+            small_logs: if is_of_room {
                 SmallLogs::All
             } else {
                 SmallLogs::None
             },
+            few_sessions: matches!(fault, Fault::EvictSession | Fault::SessionsNotCounted),
             planted: Some(fault),
             ..self
         }

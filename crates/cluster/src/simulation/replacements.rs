@@ -8,9 +8,11 @@ use std::sync::Arc;
 
 use namiki_client::protocol::{MemberChange, Request};
 
+use super::event::Event;
 use super::network::OPERATOR;
 use super::node::SimNode;
-use super::world::{Event, MS, World, client_name};
+use super::session_users::client_name;
+use super::world::{MS, World};
 use crate::network::{Inbox as _, NodeId};
 use crate::shared::Shared;
 
@@ -178,6 +180,6 @@ pub(super) fn ask(world: &mut World, change: MemberChange) {
     let node = world.random.index(world.options.nodes);
     if let Some(running) = &world.nodes[node].running {
         let request = Request::ChangeMembers(change);
-        running.inbox.request(OPERATOR, &client_name(), request);
+        running.inbox.request(OPERATOR, &client_name(0), request);
     }
 }

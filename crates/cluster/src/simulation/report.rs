@@ -21,6 +21,10 @@ pub struct SimReport {
     pub resumed: usize,
     /// Earlier groups that it has asked for.
     pub fates: usize,
+    /// Sessions that were not opened, for lack of room.
+    pub sessions_refused: usize,
+    /// Sessions that were closed.
+    pub sessions_closed: usize,
     /// Crashes and starts of nodes.
     pub crashes: usize,
     /// Disks that were full for a while.
@@ -81,6 +85,8 @@ impl SimReport {
             (&mut self.after_drop, other.after_drop),
             (&mut self.resumed, other.resumed),
             (&mut self.fates, other.fates),
+            (&mut self.sessions_refused, other.sessions_refused),
+            (&mut self.sessions_closed, other.sessions_closed),
             (&mut self.crashes, other.crashes),
             (&mut self.full_disks, other.full_disks),
             (&mut self.waits_for_room, other.waits_for_room),

@@ -5,82 +5,36 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use namiki_client::protocol::{Freshness, Request, Response};
-use namiki_platform::hash::hash_of;
 use namiki_platform::seeded_random::Random;
 
-use super::back_plan::{Going, Step};
+use super::back_plan::Going;
 use super::checks::Checks;
 use super::client::SimClient;
 use super::damaged::Damage;
+use super::event::Event;
 use super::network::{Links, Outbox};
 use super::node::{Part, SimNode, addresses_of};
 use super::options::SimOptions;
 use super::report::SimReport;
+use super::session_users::{FIRST_USER, SessionUser, USERS, client_name, small_limits};
 use super::small_logs::SmallLogs;
 use super::workload::{ACCOUNTS_TABLE, OPENING_BALANCE};
+use crate::control::SessionLimits;
 use crate::entry::PayloadRef;
 use crate::events::{CopyEvent, ImageEvent};
 use crate::failure::NodeFailure;
-use crate::fault_injection::{Fault, FaultInjection};
+use crate::fault_injection::FaultInjection;
 use crate::flow_control::Pace;
+use crate::groups::producer::RequestLimits;
 use crate::groups::worker::GroupOptions;
 use crate::image::checkpointer::ImageOptions;
 use crate::metrics::Count;
-use crate::network::{ClientName, ConnectionId, Inbox, NodeId, PeerMessage};
+use crate::network::{ConnectionId, Inbox, NodeId};
 use crate::node::NodeOptions;
 use crate::raft::RaftEvent;
 use crate::shared::Shared;
 
 pub(super) const MS: u64 = 1_000_000;
-
-pub(super) enum Event {
-    Tick {
-        node: usize,
-        life: u64,
-    },
-    Run {
-        node: usize,
-        life: u64,
-        part: Part,
-    },
-    Deliver {
-        from: NodeId,
-        to: NodeId,
-        message: PeerMessage,
-    },
-    Request {
-        client: usize,
-        node: usize,
-        request: Request,
-    },
-    Respond {
-        client: usize,
-        response: Response,
-    },
-    Client(usize),
-    Fault,
-    /// All links are healed, and the isolated node crashes soon: while others overwrite its
-    /// entries.
-    Rejoin(usize),
-    Restart(usize),
-    /// A full disk has room again.
-    Room(usize),
-    /// A disk damages data.
-    Damage,
-    /// A disk is lost, if the cluster can tolerate that.
-    LoseDisk(usize),
-    /// The operator requests that this node become a member in the place of a lost one.
-    AskToReplace(NodeId),
-    /// The operator decides which node joins or leaves.
-    ChangeMembers,
-    /// The operator requests that this node become a member.
-    AskToAdd(NodeId),
-    /// The operator requests that this node be no member any more.
-    AskToRemove(NodeId),
-    /// The next step towards a disk that goes back, or from there.
-    Back(Step),
-}
 
 pub(super) struct World {
     pub(super) options: SimOptions,
@@ -95,14 +49,16 @@ pub(super) struct World {
     scheduled: BTreeSet<(usize, u64, Part)>,
     pub(super) outbox: Outbox,
     pub(super) links: Links,
-    clients: Vec<SimClient>,
+    pub(super) clients: Vec<SimClient>,
+    pub(super) session_limits: SessionLimits,
+    pub(super) session_users: Vec<SessionUser>,
     pub(super) checks: Checks,
     /// Number of entries that each node is known to have applied in its life.
     pub(super) seen: Vec<(u64, u64)>,
     /// Nodes that will crash in a write, with the number of writes before it.
     pub(super) crash_in_write: BTreeMap<usize, u64>,
     /// Nodes that will crash while they write the next image.
-    crash_in_image: BTreeSet<usize>,
+    pub(super) crash_in_image: BTreeSet<usize>,
     /// The disk that goes back.
     pub(super) going: Option<Going>,
     pub(super) has_faults: bool,
@@ -138,6 +94,11 @@ impl World {
         let members: Vec<_> = (1..=founders as u64).map(NodeId::first).collect();
         let mut nodes = Vec::new();
         let images = 20 << random.below(6);
+        let mut session_limits = SessionLimits::default();
+        if options.few_sessions {
+            let mut random = Random::stream(options.seed, 8);
+            session_limits = small_limits(options.clients, &mut random);
+        }
         // If one node alone truncates its log, all others can lose a payload that it has in its image.
         let often = (options.damages && random.chance(0.5)).then(|| random.index(options.nodes));
         for number in 1..=options.nodes {
@@ -158,6 +119,10 @@ impl World {
                     wait_ns: random.below(8) * MS,
                     in_flight_max: 1 + random.index(8),
                     payload_bytes: 200 << random.below(8),
+                },
+                limits: RequestLimits {
+                    sessions: session_limits,
+                    ..RequestLimits::default()
                 },
                 cache_bytes: 16 << random.below(11),
                 seed: options.seed,
@@ -184,7 +149,14 @@ impl World {
             let random = Random::stream(options.seed, 100 + number as u64);
             SimClient::new(number as u64, options.accounts, options.nodes, random)
         });
+        let users = if options.few_sessions { USERS } else { 0 };
+        let session_users = (0..users).map(|user| {
+            let random = Random::stream(options.seed, 20 + user as u64);
+            SessionUser::new(user, options.nodes, random)
+        });
         let mut world = Self {
+            session_limits,
+            session_users: session_users.collect(),
             links: Links {
                 delay_ns_max: MS << random.below(5),
                 ..Links::default()
@@ -216,7 +188,14 @@ impl World {
         for client in 0..options.clients {
             world.after(MS, Event::Client(client));
         }
+        for user in 0..world.session_users.len() {
+            world.after(MS, Event::SessionUser(user));
+        }
         Ok(world)
+    }
+
+    pub(super) fn now(&self) -> u64 {
+        self.now
     }
 
     pub(super) fn after(&mut self, delay_ns: u64, event: Event) {
@@ -263,6 +242,9 @@ impl World {
         for client in &mut self.clients {
             client.is_finishing = true;
         }
+        for user in &mut self.session_users {
+            user.is_finishing = true;
+        }
         let until = self.now + 60_000 * MS;
         while !self.is_quiet() {
             if self.now > until {
@@ -284,6 +266,7 @@ impl World {
 
     fn is_quiet(&self) -> bool {
         let clients = self.clients.iter().all(SimClient::is_idle);
+        let clients = clients && self.session_users.iter().all(SessionUser::is_idle);
         let has_all = |node: &SimNode| {
             node.is_wiped
                 || node.shared().is_some_and(|it| {
@@ -355,36 +338,11 @@ impl World {
             return Err("nothing is left to happen".to_owned());
         };
         self.now = at;
-        let kind = match &event {
-            Event::Tick { node, .. } => *node as u64,
-            Event::Run { node, .. } => 100 + *node as u64,
-            Event::Deliver { from, to, .. } => hash_of(from.to_raft(), &to.to_raft().to_le_bytes()),
-            Event::Request { client, .. } => 200 + *client as u64,
-            Event::Respond { client, .. } => 300 + *client as u64,
-            Event::Client(client) => 400 + *client as u64,
-            Event::Fault => 500,
-            Event::Damage => 501,
-            Event::Room(node) => 530 + *node as u64,
-            Event::Rejoin(node) => 510 + *node as u64,
-            Event::Restart(node) => 600 + *node as u64,
-            Event::LoseDisk(node) => 700 + *node as u64,
-            Event::AskToReplace(node) => 800 + node.number(),
-            Event::ChangeMembers => 900,
-            Event::AskToAdd(node) => 1000 + node.number(),
-            Event::AskToRemove(node) => 1100 + node.number(),
-            Event::Back(step) => 900 + *step as u64,
-        };
-        let bytes = [self.now.to_le_bytes(), kind.to_le_bytes()].concat();
-        self.report.trace = hash_of(self.report.trace, &bytes);
+        self.report.trace = event.traced(self.now, self.report.trace);
         match event {
             Event::Tick { node, life } => self.tick(node, life),
             Event::Run { node, life, part } => self.run_part(node, life, part)?,
-            Event::Deliver { from, to, message } => {
-                let to = self.nodes.iter().find(|it| it.id == to);
-                if let Some(running) = to.and_then(|it| it.running.as_ref()) {
-                    running.inbox.receive(from, message);
-                }
-            }
+            Event::Deliver { from, to, message } => self.receive(from, to, message)?,
             Event::Request {
                 client,
                 node,
@@ -395,7 +353,9 @@ impl World {
                     let shared = &running.parts.shared;
                     let commands = || shared.office.lock().commands_in_flight();
                     let before = commands();
-                    running.inbox.request(connection, &client_name(), request);
+                    running
+                        .inbox
+                        .request(connection, &client_name(client), request);
                     if commands() > before && shared.flow_control.show().0 == Pace::Refused {
                         let id = self.nodes[node].id;
                         return Err(format!(
@@ -403,6 +363,9 @@ impl World {
                         ));
                     }
                 }
+            }
+            Event::Respond { client, response } if client >= FIRST_USER => {
+                self.answer_session_user(client - FIRST_USER, response)?;
             }
             Event::Respond { client, response } => {
                 let (answered, sent) = self.clients[client].take(response, self.now)?;
@@ -421,6 +384,7 @@ impl World {
                 let pause = 1 + self.random.below(40);
                 self.after(pause * MS, Event::Client(client));
             }
+            Event::SessionUser(user) => self.act_on_sessions(user),
             Event::Fault => self.fault(),
             Event::Room(node) => {
                 self.nodes[node].is_full = false;
@@ -445,60 +409,6 @@ impl World {
         self.deliver();
         self.schedule();
         Ok(())
-    }
-
-    /// A client dies, or seems to, and another process resumes its session.
-    fn replace_client(&mut self, client: usize) {
-        let number = self.clients.len() as u64;
-        let random = Random::stream(self.options.seed, 100 + number);
-        let Some(new) = self.clients[client].successor(number, random) else {
-            return;
-        };
-        self.clients.push(new);
-        self.clients[client].has_successor = true;
-        self.report.resumed += 1;
-        if self.random.chance(0.6) {
-            self.clients[client].end();
-            let connection = ConnectionId(client as u64);
-            for running in self.nodes.iter().filter_map(|it| it.running.as_ref()) {
-                running.inbox.client_gone(connection);
-            }
-        }
-        let pause = 1 + self.random.below(300);
-        self.after(pause * MS, Event::Client(number as usize));
-    }
-
-    fn send_requests(&mut self, client: usize, requests: Vec<Request>) {
-        for request in requests {
-            if let Request::Submit {
-                session,
-                group,
-                commands,
-                ..
-            } = &request
-            {
-                let sent = self.checks.sent.entry((*session, *group));
-                sent.or_insert_with(|| commands.clone());
-            }
-            let mut node = self.clients[client].node;
-            if let Some(freshness) = freshness_of(&request)
-                && (freshness != Freshness::Leader || self.random.chance(0.5))
-            {
-                // A leader that was deposed must not answer, a follower not too early.
-                node = self.random.index(self.nodes.len());
-            }
-            let is_late = self.has_faults && self.random.chance(0.01);
-            let most = if is_late { 1000 * MS } else { 2 * MS };
-            let delay = 50_000 + self.random.below(most);
-            self.after(
-                delay,
-                Event::Request {
-                    client,
-                    node,
-                    request,
-                },
-            );
-        }
     }
 
     /// Schedules the parts that have work.
@@ -573,6 +483,7 @@ impl World {
         if let Some(shared) = place.shared().filter(|_| applied > 0 && !lost) {
             // What its image has.
             self.checks.state(place.id, applied, state_hash(shared))?;
+            self.checks.sessions_of(place.id, shared)?;
         }
         self.after(MS, Event::Tick { node, life });
         Ok(())
@@ -659,6 +570,7 @@ impl World {
         }
         if applied > seen {
             self.seen[node].1 = applied;
+            self.checks.sessions_of(id, &shared)?;
             if applied.is_multiple_of(8) {
                 self.checks.state(id, applied, state_hash(&shared))?;
             }
@@ -668,104 +580,6 @@ impl World {
         }
         self.note_back(node, &view);
         Ok(())
-    }
-
-    pub(super) fn crash(&mut self, node: usize) {
-        self.report.crashes += 1;
-        self.nodes[node].crash(&mut self.random);
-        // Occasionally it crashes again during its start: each start from the same image must find
-        // the same state.
-        let pause = 10 + self.random.below(3_000);
-        self.after(pause * MS, Event::Restart(node));
-    }
-
-    fn fault(&mut self) {
-        if !self.has_faults {
-            return;
-        }
-        let pause = 100 + self.random.below(1_200);
-        self.after(pause * MS, Event::Fault);
-        if self.is_steered() {
-            return;
-        }
-        let node = self.random.index(self.options.nodes);
-        // The leader more often than other nodes.
-        let (members, _) = self.nodes.split_at(self.options.nodes);
-        let leader = members.iter().position(|it| {
-            it.shared()
-                .is_some_and(|it| it.office.lock().term.is_some())
-        });
-        let node = match leader {
-            Some(leader) if self.random.chance(0.4) => leader,
-            _ => node,
-        };
-        match self.random.below(16) {
-            0 | 1 => {
-                let writes = self.random.below(4);
-                self.crash_in_write.insert(node, writes);
-            }
-            2 if self.random.chance(0.5) => {
-                self.crash_in_image.insert(node);
-            }
-            2 if self.nodes[node].running.is_some() => self.crash(node),
-            3 => {
-                // In one direction or both, one link or all links of a node.
-                let id = self.nodes[node].id;
-                let other = self.nodes[self.random.index(self.nodes.len())].id;
-                let all = self.random.chance(0.5);
-                let both = self.random.chance(0.5);
-                for it in self.nodes.iter().map(|it| it.id) {
-                    if all || it == other {
-                        self.links.cut.insert((id, it));
-                        if both {
-                            self.links.cut.insert((it, id));
-                        }
-                    }
-                }
-            }
-            4 => self.links.cut.clear(),
-            9 | 10 | 12 if let Some(leader) = leader => {
-                // Isolated with its clients, it collects entries that will be overwritten.
-                let id = self.nodes[leader].id;
-                for it in self.nodes.iter().map(|it| it.id) {
-                    self.links.cut.insert((id, it));
-                    self.links.cut.insert((it, id));
-                }
-                let pause = 400 + self.random.below(800);
-                self.after(pause * MS, Event::Rejoin(leader));
-            }
-            6 => {
-                self.links.loss = self.random.unit() * 0.1;
-                self.links.doubling = self.random.unit() * 0.1;
-                self.links.delay_ns_max = MS << self.random.below(6);
-            }
-            11 if self.nodes[node].running.is_some() => {
-                // No new file can be created.
-                self.nodes[node].is_full = true;
-                self.nodes[node].disk.set_capacity(Some(0));
-                self.report.full_disks += 1;
-                let pause = 100 + self.random.below(5_000);
-                self.after(pause * MS, Event::Room(node));
-            }
-            5 => self.lose_disk(node),
-            13.. => self.begin_to_go_back(node, leader),
-            7 => self.nodes[node].is_slow = !self.nodes[node].is_slow,
-            8 if self.options.planted == Some(Fault::WipedNodeReturns) => {
-                let wiped = self.nodes[node].wipe(self.founders);
-                if wiped.is_ok() {
-                    self.after(10 * MS, Event::Restart(node));
-                }
-            }
-            // All at once.
-            8 if self.random.chance(0.5) => {
-                for node in 0..self.nodes.len() {
-                    if self.nodes[node].running.is_some() {
-                        self.crash(node);
-                    }
-                }
-            }
-            _ => {}
-        }
     }
 }
 
@@ -781,18 +595,4 @@ fn state_hash(shared: &Shared) -> u128 {
     let tables = view.state_hash(|| true).expect("no view expires");
     let tables = tables.expect("it is not ended");
     tables.wrapping_add(shared.sessions.lock().state_hash())
-}
-
-fn freshness_of(request: &Request) -> Option<Freshness> {
-    match request {
-        Request::Read { freshness, .. }
-        | Request::Scan { freshness, .. }
-        | Request::Tables { freshness, .. } => Some(*freshness),
-        _ => None,
-    }
-}
-
-/// The name of all clients.
-pub(super) fn client_name() -> ClientName {
-    ClientName::of_address([127, 0, 0, 1].into())
 }

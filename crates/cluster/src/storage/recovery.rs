@@ -331,7 +331,9 @@ pub(super) fn replay(
             }
         }
         if info.seal.is_none() {
-            for (worker, end) in (0..).map(WorkerId).zip(&ends) {
+            let streams = (0..).map(WorkerId).zip(&ends);
+            let hardens = !planted.has(Fault::RestartWithoutHardening);
+            for (worker, end) in streams.filter(|_| hardens) {
                 harden_tail(disk, log_dir, info, worker, end).map_err(unreadable)?;
             }
             seal = Some(GenerationEnd {

@@ -272,6 +272,40 @@ fn replacing_is_atomic_at_every_event_and_for_every_loss() {
     assert!(end - begun >= 6, "its steps are events of their own");
 }
 
+/// A killed process leaves the page cache, which a later power cut loses.
+#[test]
+fn a_killed_process_leaves_what_a_later_crash_may_lose() {
+    let (disk, file) = with_file(3);
+    file.write_durable(0, &filled(1, 1)).unwrap();
+    let begun = file.begin_write(SECTOR, filled(2, 2), 2 * SECTOR_BYTES);
+    disk.create(Path::new("/b"), SECTOR).unwrap();
+    let at = disk.events();
+    drop(begun);
+    assert_eq!(sectors_of(&disk.kill_image(at, 0), A), [1, 0, 0]);
+    assert_eq!(sectors_of(&disk.kill_image(at, 1), A), [1, 2, 0]);
+    let killed = disk.kill_image(at, 2);
+    assert_eq!(
+        (sectors_of(&killed, A), names_of(&killed).len()),
+        (vec![1, 2, 2], 2)
+    );
+    let crashed = |loss| killed.crash_image(killed.events(), loss);
+    assert_eq!(sectors_of(&crashed(Loss::None), A), [1, 2, 2]);
+    let lost = crashed(Loss::All);
+    assert_eq!(
+        (sectors_of(&lost, A), names_of(&lost).len()),
+        (vec![1, 0, 0], 1)
+    );
+    // One sector is hardened.
+    let file = killed.open(Path::new(A)).unwrap();
+    file.write_durable(SECTOR, &filled(1, 2)).unwrap();
+    killed.sync_dir(root()).unwrap();
+    let lost = killed.crash_image(killed.events(), Loss::All);
+    assert_eq!(
+        (sectors_of(&lost, A), names_of(&lost).len()),
+        (vec![1, 2, 0], 2)
+    );
+}
+
 #[test]
 fn marks_are_counted_with_the_events_before_them() {
     let (disk, file) = with_file(1);

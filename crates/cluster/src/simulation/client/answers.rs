@@ -245,7 +245,8 @@ impl SimClient {
                 }
                 None
             }
-            Response::Busy { .. } => None,
+            // It asks again until others have closed some.
+            Response::Busy { .. } | Response::SessionsFull { .. } => None,
             // A late copy of a group that has been answered and acknowledged since.
             Response::Refused { request, .. } if !self.pending.contains_key(&(GROUP, request)) => {
                 None

@@ -3,7 +3,7 @@
 //!
 //! Every step is an event of a trace. After (or during) a run, [`SimDisk::crash_image`] is the
 //! disk that a power cut after any of the events could have left, as a disk of its own, with its
-//! own trace: so recovery can be crashed as well. Acknowledgements given by the system under test
+//! own trace: so recovery can be crashed as well. [`SimDisk::kill_image`] is the disk that a killed process could have left. Acknowledgements given by the system under test
 //! are put into the trace as marks, and [`SimDisk::marks_before`] says which had been given.
 //!
 //! ```
@@ -283,6 +283,24 @@ impl SimDisk {
     #[must_use]
     pub fn crash_image(&self, at: usize, loss: Loss) -> Self {
         Self::holding(self.at(at, |frontier| frontier.crash(loss)))
+    }
+
+    /// The disk as a process leaves it that is killed after the first `at` events, as a disk of its own, with nothing locked: its
+    /// readers see all names, and of the sectors that are not durable this number, oldest first; all others were never
+    /// written. A crash of the new disk may lose those that are not durable, and no sync of a file keeps them: they have to be written again.
+    ///
+    /// # Panics
+    /// If there have not been that many events.
+    #[must_use]
+    pub fn kill_image(&self, at: usize, sectors: usize) -> Self {
+        let killed = self.at(at, |frontier| frontier.kill(sectors));
+        let disk = Self::holding(killed.base);
+        {
+            let mut state = disk.0.state.lock();
+            (state.live, state.trace) = (killed.live, killed.pending);
+            state.writes_ever = killed.writes;
+        }
+        disk
     }
 
     fn at<R>(&self, at: usize, ask: impl FnOnce(&Frontier) -> R) -> R {

@@ -269,6 +269,57 @@ impl Frontier {
         left.drop_nameless();
         left
     }
+
+    /// What a process leaves that is killed now: readers see all pending names, and this number of pending sectors, oldest
+    /// first. They stay pending until they are written again, or their directories are synced.
+    pub(super) fn kill(&self, sectors: usize) -> Killed {
+        let mut pending = Vec::new();
+        let mut live = self.durable.clone();
+        let mut writes = 0;
+        for sector in self.sectors.iter().take(sectors) {
+            let bytes = &sector.bytes[sector.part.clone()];
+            live.write(sector.file, sector.offset, bytes);
+            pending.push(Event::Begin {
+                write: writes,
+                file: sector.file,
+                offset: sector.offset,
+                bytes: bytes.into(),
+            });
+            pending.push(Event::Fail(writes));
+            writes += 1;
+        }
+        for change in &self.names {
+            live.apply(change);
+            pending.push(Event::Names(change.clone()));
+        }
+        live.drop_nameless();
+        let mut base = self.durable.clone();
+        let named: BTreeSet<FileId> = base
+            .names
+            .values()
+            .chain(live.names.values())
+            .copied()
+            .collect();
+        base.bodies.retain(|file, _| named.contains(file));
+        Killed {
+            base,
+            pending,
+            live,
+            writes,
+        }
+    }
+}
+
+/// What a killed process leaves.
+pub(super) struct Killed {
+    /// What is durable.
+    pub(super) base: Contents,
+    /// The writes, all failed, and the changes of names that lead from there to what readers see.
+    pub(super) pending: Vec<Event>,
+    /// What readers see.
+    pub(super) live: Contents,
+    /// Number of writes in `pending`.
+    pub(super) writes: WriteId,
 }
 
 fn sectors(
