@@ -160,7 +160,8 @@ pub enum Freshness {
     Leader,
     /// The same. Any node answers: it asks the leader how far it has to have applied the log.
     Strong,
-    /// The log through this entry at least. Any node answers, once it has applied it; for 0 at once.
+    /// The log through this entry at least. Any node answers, once it has applied it; for 0 at once, after a start from its last
+    /// image.
     AtLeast(u64),
 }
 

@@ -100,11 +100,13 @@ impl Parts {
         let at = restored.snapshot;
         let has_forgotten =
             recovered.forgotten.is_some() && !options.planted.has(Fault::GoOnAfterDamage);
-        // Without tables, no read sees enough.
+        // The first entry that reads can see.
         let reads_from = if recovered.tables_lost {
             u64::MAX
-        } else {
+        } else if restored.snapshot.index == 0 {
             restored.commit
+        } else {
+            restored.snapshot.index
         };
         let shared = Arc::new(Shared {
             node,
@@ -133,7 +135,7 @@ impl Parts {
             rooms: Rooms::new(options.election_ticks()),
             scans: Mailbox::default(),
             scan_slots: ScanSlots::default(),
-            node_reads: Mutex::new(NodeReads::new(wait_ticks(options), reads_from)),
+            node_reads: Mutex::new(NodeReads::new(wait_ticks(options), reads_from, restored.commit)),
             view: Mutex::new(RaftView {
                 role: Role::Follower,
                 term: restored.term,
@@ -390,6 +392,12 @@ pub(crate) fn run_applier(
     events: impl IntoIterator<Item = ApplierEvent>,
 ) {
     handle_all(shared, events, |event| applier.handle(event));
+}
+
+/// Waits until the tables are in memory, and tells the applier. Raft votes and acknowledges before, and stale reads are answered.
+pub(crate) fn run_loading(shared: &Shared) {
+    let loaded = shared.replica.wait_until_loaded();
+    shared.applier.put(ApplierEvent::TablesLoaded(loaded));
 }
 
 /// Handles the queued events of the checkpointer.
