@@ -207,6 +207,7 @@ impl Applier {
         })?;
         self.is_loaded = true;
         self.shared.node_reads.lock().set_loading(false);
+        self.shared.raft.put(RaftEvent::TablesLoaded);
         Ok(())
     }
 

@@ -87,6 +87,7 @@ impl Parts {
             entries: recovered.entries,
             missing: recovered.missing,
             tables_lost: recovered.tables_lost,
+            is_loading: replica.began_with_tables(),
             backup: recovered.backup,
         };
         let (members, commands, sessions) = match image {
