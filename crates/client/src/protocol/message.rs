@@ -404,7 +404,7 @@ pub struct Scanned {
     /// Whether the range may have rows after the last one: another scan continues after its key, at
     /// a later moment.
     pub has_more: bool,
-    /// LSN of the state that was read.
+    /// LSN of the state that was read. Each part of a longer range is of its own.
     pub lsn: u64,
 }
 
