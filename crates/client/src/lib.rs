@@ -39,7 +39,10 @@ mod token;
 
 #[cfg(feature = "async")]
 pub use asynchronous::{AsyncClient, AsyncReader, AsyncSession};
-pub use blocking::{BackupSource, Client, Reader, Session, cut_links, state_hash, status};
+pub use blocking::{
+    BackupSource, Client, HashAt, NodeState, Reader, Session, StatesAtEntry, cut_links, state_hash,
+    state_hash_at, states_at_one_entry, status,
+};
 pub use error::ClientError;
 pub use options::ClientOptions;
 pub use protocol::Scanned;

@@ -7,6 +7,7 @@
 //! | `node/` | a node, in the foreground |
 //! | `local/` | a cluster on this machine: start, break, stop |
 //! | `status/` | the state of a cluster, here or elsewhere |
+//! | `verify.rs` | whether its nodes have the same rows |
 //! | `failure.rs` | failures of commands |
 
 mod backup;
@@ -14,6 +15,7 @@ mod failure;
 mod local;
 mod node;
 mod status;
+mod verify;
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -32,6 +32,8 @@ pub(crate) enum ApplierEvent {
     ImageRead,
     /// A client asks for the state's hash.
     StateHash(ConnectionId),
+    /// A client asks for the hash at an entry that may be applied already.
+    HashRequested,
     /// The checkpointer wants a view of the next moment.
     OpenImageView {
         /// Also if no entry was applied since the last image.
@@ -95,7 +97,10 @@ pub(crate) enum Scan {
     },
     /// Rows by their keys at the entry of the view, while the tables are not in memory. [`ApplierEvent::ImageRead`] reports the
     /// end.
-    Keys { reads: Vec<KeysRead>, view: ReplicaView },
+    Keys {
+        reads: Vec<KeysRead>,
+        view: ReplicaView,
+    },
     /// The rows of a range at the entry of the view.
     Rows {
         connection: ConnectionId,

@@ -23,6 +23,7 @@ mod fair_share;
 mod fault_injection;
 mod group_in_flight;
 mod groups;
+mod hash_requests;
 mod image;
 mod image_message;
 mod log_room;

@@ -13,6 +13,7 @@ use crate::events::{ApplierEvent, CopyEvent, Fetch, ImageEvent, RaftWrite, Scan,
 use crate::failure::NodeFailure;
 use crate::fault_injection::{Fault, FaultInjection};
 use crate::group_in_flight::Answer;
+use crate::hash_requests::HashRequests;
 use crate::log_room::Room;
 use crate::mailbox::Mailbox;
 use crate::membership::Membership;
@@ -123,6 +124,7 @@ pub(crate) struct Shared {
     pub(crate) commands_applied: AtomicU64,
     pub(crate) metrics: Metrics,
     pub(crate) hashes: Pacing,
+    pub(crate) hash_requests: HashRequests,
     /// Images for clients.
     pub(crate) backups: Pacing,
     pub(crate) planted: FaultInjection,

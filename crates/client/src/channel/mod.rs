@@ -398,7 +398,8 @@ impl Channel {
             | Response::OtherCluster { .. }
             | Response::LinksCut { .. }
             | Response::BackupBegun { .. }
-            | Response::BackupPart { .. } => {}
+            | Response::BackupPart { .. }
+            | Response::EntryPassed { .. } => {}
         }
     }
 

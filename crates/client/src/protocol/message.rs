@@ -7,7 +7,7 @@ use super::{Command, Outcome};
 /// The first bytes of a connection.
 pub const MAGIC: u32 = 0x4e4d_4b31;
 /// Version of the protocol. Every incompatible change raises it.
-pub const PROTOCOL_VERSION: u16 = 7;
+pub const PROTOCOL_VERSION: u16 = 8;
 /// The longest first message, in bytes.
 pub const HELLO_BYTES_MAX: usize = 1024;
 /// The longest message, in bytes.
@@ -82,7 +82,11 @@ pub enum Request {
     Status,
     /// Asks for [`Response::Status`] with [`NodeStatus::state_hash`], which reads every row. Any
     /// node answers.
-    StateHash,
+    StateHash {
+        /// The entry whose state is hashed, when exactly it is applied; `None`: the one that is applied last. A node that has
+        /// passed it answers by [`Response::EntryPassed`], one that does not reach it in time by [`Response::Behind`].
+        at: Option<u64>,
+    },
     /// For failure tests: from now on the node sends nothing to these nodes and drops their
     /// messages. The set replaces the earlier one; an empty set heals all links. Answered by
     /// [`Response::LinksCut`] if the node's configuration allows it.
@@ -383,7 +387,8 @@ pub enum Response {
         /// Their addresses.
         addresses: Vec<String>,
     },
-    /// The answer to a read that was to see more than this node has applied in time.
+    /// The answer to a read that was to see more than this node has applied in time, and to [`Request::StateHash`] of an entry that it
+    /// does not reach in time.
     Behind {
         /// Number of the request.
         request: u64,
@@ -391,6 +396,11 @@ pub enum Response {
         applied: u64,
         /// The entry that it was to have applied.
         wanted: u64,
+    },
+    /// The answer to [`Request::StateHash`] of an entry that the node has passed: its state is gone.
+    EntryPassed {
+        /// The last entry that the node has applied.
+        applied: u64,
     },
 }
 

@@ -37,6 +37,7 @@ use self::layout::{DEFAULT_PORT, LocalCluster, LocalNode, NewCluster};
 use crate::backup::{self, BackupArguments};
 use crate::failure::{Failure, device, print, usage};
 use crate::status::{self, Links, ProcessState, StatusArguments};
+use crate::verify::{self, VerifyArguments};
 
 /// Timeout of an election.
 const ELECTION_TIMEOUT: Duration = Duration::from_secs(30);
@@ -75,6 +76,8 @@ pub(crate) enum LocalCommand {
     /// Show each node: role, version, term, log positions, lag, commands per second. Also for a
     /// cluster on several machines. The exit status tells whether the cluster is healthy
     Status(StatusArguments),
+    /// Compare the rows and sessions of all nodes at one entry of the log, while they serve. The exit status is 1 if a node differs
+    Verify(VerifyArguments),
     /// Copy the tables of a node, as they are now, into a directory: read it as a database, or restore it into a new cluster
     Backup(BackupArguments),
     /// Kill a node at once (SIGKILL), as a power failure would
@@ -221,13 +224,15 @@ impl Wan {
 pub(crate) fn run(command: &LocalCommand, dir: &Path) -> Result<(), Failure> {
     let dir = std::path::absolute(dir).map_err(device("find", dir))?;
     let open = || LocalCluster::open(&dir);
+    let sites = || {
+        let cluster = open()?;
+        Ok((cluster.sites()?, cluster.options.clone()))
+    };
     match command {
         LocalCommand::Start(start_arguments) => start(&dir, start_arguments),
         LocalCommand::Status(arguments) => status::run(arguments, open),
-        LocalCommand::Backup(arguments) => backup::run(arguments, || {
-            let cluster = open()?;
-            Ok((cluster.sites()?, cluster.options.clone()))
-        }),
+        LocalCommand::Verify(arguments) => verify::run(arguments, sites),
+        LocalCommand::Backup(arguments) => backup::run(arguments, sites),
         LocalCommand::Kill(node) => kill(&open()?, &node.node),
         LocalCommand::Pause(node) => signal(&open()?, &node.node, Signal::STOP, "paused"),
         LocalCommand::Resume(node) => resume(&open()?, &node.node),

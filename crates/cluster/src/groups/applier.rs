@@ -136,32 +136,58 @@ impl Applier {
                 }
                 self.reads.push_back((index, requests));
             }
-            // Without its tables, or before they are in memory, it has none.
-            ApplierEvent::StateHash(connection)
-                if self.shared.tables_lost || !self.is_loaded =>
-            {
-                self.shared.hashes.end();
-                let answer = Response::Busy { request: 0 };
-                self.shared.network.reply(connection, answer);
-            }
-            ApplierEvent::StateHash(connection) => {
-                let office = self.shared.office.lock();
-                let mut status = status(&self.shared, &office);
-                drop(office);
-                status.applied_lsn = self.applied;
-                let view = (self.shared.replica.view())
-                    .map_err(|error| NodeFailure::database("opening a view", error))?;
-                let sessions = self.shared.sessions.lock().state_hash();
-                self.shared.scans.put(Scan::StateHash {
-                    connection,
-                    status: Box::new(status),
-                    view,
-                    sessions,
-                });
-            }
+            ApplierEvent::StateHash(connection) => self.hash_state(connection)?,
+            // Below.
+            ApplierEvent::HashRequested => {}
             ApplierEvent::OpenImageView { again } => self.open_image_view(again)?,
         }
+        self.answer_hash_requests()?;
         self.answer_reads()
+    }
+
+    /// Has the state hashed for a client, whose turn it is, in a view of this moment.
+    fn hash_state(&self, connection: ConnectionId) -> Result<(), NodeFailure> {
+        if self.shared.tables_lost || !self.is_loaded {
+            self.shared.hashes.end();
+            let answer = Response::Busy { request: 0 };
+            self.shared.network.reply(connection, answer);
+            return Ok(());
+        }
+        let office = self.shared.office.lock();
+        let mut status = status(&self.shared, &office);
+        drop(office);
+        status.applied_lsn = self.applied;
+        let view = (self.shared.replica.view())
+            .map_err(|error| NodeFailure::database("opening a view", error))?;
+        let sessions = self.shared.sessions.lock().state_hash();
+        self.shared.scans.put(Scan::StateHash {
+            connection,
+            status: Box::new(status),
+            view,
+            sessions,
+        });
+        Ok(())
+    }
+
+    /// Answers those that have asked for the hash at the last entry, or an earlier one.
+    fn answer_hash_requests(&self) -> Result<(), NodeFailure> {
+        if self.applied < self.shared.hash_requests.next() {
+            return Ok(());
+        }
+        for (connection, entry) in self.shared.hash_requests.take_due(self.applied) {
+            if entry == self.applied && self.shared.hashes.begin() {
+                self.hash_state(connection)?;
+                continue;
+            }
+            let applied = self.applied;
+            let answer = if entry == applied {
+                Response::Busy { request: 0 }
+            } else {
+                Response::EntryPassed { applied }
+            };
+            self.shared.network.reply(connection, answer);
+        }
+        Ok(())
     }
 
     /// Opens the view of an image, with the rows of the cluster's own.
@@ -265,6 +291,7 @@ impl Applier {
         if entry.body == EntryBody::Empty && self.elected == Some(entry.term) {
             self.take_office(entry.term);
         }
+        self.answer_hash_requests()?;
         Ok(true)
     }
 

@@ -175,12 +175,12 @@ impl Producer {
             Request::ChangeMembers(change) => self.change_members(from, change),
             Request::CutLinks { .. } => refused(0, "links are cut by the transport"),
             Request::Status => Some(Response::Status(Box::new(self.status()))),
-            // It reads every row while commits wait.
-            Request::StateHash if self.shared.hashes.begin() => {
+            Request::StateHash { at: Some(entry) } => self.state_hash_at(from, entry),
+            Request::StateHash { at: None } if self.shared.hashes.begin() => {
                 self.shared.applier.put(ApplierEvent::StateHash(from));
                 None
             }
-            Request::StateHash => Some(Response::Busy { request: 0 }),
+            Request::StateHash { at: None } => Some(Response::Busy { request: 0 }),
             Request::BeginBackup if self.shared.backups.begin() => {
                 self.shared.images.put(ImageEvent::Backup(from));
                 None
@@ -471,6 +471,17 @@ impl Producer {
                 self.read_at_least(read, if is_ignored { 0 } else { lsn })
             }
         }
+    }
+
+    /// The applier takes the hash when the entry is applied.
+    fn state_hash_at(&self, from: ConnectionId, entry: u64) -> Option<Response> {
+        if !self.shared.hash_requests.add((from, entry)) {
+            return Some(Response::Busy { request: 0 });
+        }
+        if entry <= self.shared.applied() {
+            self.shared.applier.put(ApplierEvent::HashRequested);
+        }
+        None
     }
 
     fn read_limits(&self) -> WaitingReads {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use namiki_client::protocol::{Request, Role};
+use namiki_client::protocol::{Request, Response, Role};
 use namiki_platform::ErrorSentence;
 use parking_lot::Mutex;
 
@@ -18,6 +18,7 @@ use crate::groups::applier::Applier;
 use crate::groups::log_writer::{PayloadWriter, RaftWriter};
 use crate::groups::producer::Producer;
 use crate::groups::worker::Worker;
+use crate::hash_requests::HashRequests;
 use crate::image::checkpointer::Checkpointer;
 use crate::image::receiver::ImageReceiver;
 use crate::image::sender;
@@ -136,7 +137,11 @@ impl Parts {
             rooms: Rooms::new(options.election_ticks()),
             scans: Mailbox::default(),
             scan_slots: ScanSlots::default(),
-            node_reads: Mutex::new(NodeReads::new(wait_ticks(options), reads_from, restored.commit)),
+            node_reads: Mutex::new(NodeReads::new(
+                wait_ticks(options),
+                reads_from,
+                restored.commit,
+            )),
             view: Mutex::new(RaftView {
                 role: Role::Follower,
                 term: restored.term,
@@ -152,6 +157,7 @@ impl Parts {
             applied: AtomicU64::new(at.index),
             unwritten_bytes: AtomicU64::new(0),
             hashes: Pacing::default(),
+            hash_requests: HashRequests::new(wait_ticks(options)),
             backups: Pacing::default(),
             commands_applied: AtomicU64::new(commands),
             metrics: Metrics::new(workers),
@@ -224,6 +230,7 @@ pub(crate) fn run_raft(
     raft.handle(events);
     if has_ticked {
         tick_reads(shared);
+        tick_hash_requests(shared);
         tick_room(shared);
     }
     for effect in raft.take_effects() {
@@ -327,6 +334,20 @@ fn tick_reads(shared: &Shared) {
     }
     if after.is_ready {
         shared.applier.put(ApplierEvent::NodeReads);
+    }
+}
+
+/// Time passes for the clients that wait for the hash at an entry.
+fn tick_hash_requests(shared: &Shared) {
+    for (connection, wanted) in shared.hash_requests.tick() {
+        let applied = shared.applied();
+        let answer = Response::Behind {
+            request: 0,
+            applied,
+            wanted,
+        };
+        shared.metrics.note_answer(&answer);
+        shared.network.reply(connection, answer);
     }
 }
 
@@ -580,6 +601,7 @@ impl Inbox for NodeInbox {
 
     fn client_gone(&self, connection: ConnectionId) {
         self.shared.scan_slots.client_gone(connection);
+        self.shared.hash_requests.forget(connection);
         self.producer.client_gone(connection);
     }
 }

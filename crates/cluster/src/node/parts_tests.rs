@@ -1,4 +1,5 @@
-//! Reads while a node that starts brings its tables into memory: stale ones see the entry of its image.
+//! One node's parts, one call after another. Reads while a node that starts brings its tables into memory: stale ones see the entry of
+//! its image. Hashes of the state at one entry.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -196,6 +197,24 @@ impl Starting {
         })
     }
 
+    /// Loads the tables, and applies the log behind the image.
+    fn load(&mut self) -> Vec<Response> {
+        self.gate.open();
+        parts::run_loading(&self.parts.shared);
+        self.run()
+    }
+
+    /// The hash after an entry that is not applied yet; both entries of the log are applied at once.
+    fn hash_at(entry: u64) -> u128 {
+        let mut node = Self::new();
+        let at = Some(entry);
+        assert_eq!(node.ask(Request::StateHash { at }), []);
+        match &node.load()[..] {
+            [Response::Status(status)] if status.applied_lsn == entry => status.state_hash.unwrap(),
+            other => panic!("{other:?}"),
+        }
+    }
+
     /// The answers of more than a second.
     fn wait(&mut self) -> Vec<Response> {
         for _ in 0..40 {
@@ -272,17 +291,47 @@ fn other_reads_wait_for_the_log_behind_the_image() {
     assert_eq!(node.read(4, Freshness::AtLeast(0), &[LATER]), []);
     assert_eq!(node.read(5, Freshness::AtLeast(S + 2), &[LATER]), []);
 
-    node.gate.open();
-    parts::run_loading(&node.parts.shared);
     let rows = |request| Response::Rows {
         request,
         values: vec![None],
         lsn: S + 2,
     };
-    assert_eq!(node.run(), [rows(4), rows(5)]);
+    assert_eq!(node.load(), [rows(4), rows(5)]);
     let refused = node.read(6, Freshness::AtLeast(0), &[ACCOUNTS]);
     assert!(
         matches!(&refused[..], [Response::Refused { request: 6, .. }]),
         "{refused:?}"
     );
+}
+
+#[test]
+fn a_hash_is_taken_at_the_entry_that_was_asked_for() {
+    let (first, last) = (Starting::hash_at(S + 1), Starting::hash_at(S + 2));
+    assert_ne!(first, last);
+    assert_eq!(first, Starting::hash_at(S + 1));
+}
+
+#[test]
+fn a_hash_of_another_entry_is_refused() {
+    let mut node = Starting::new();
+    let at = |entry| Request::StateHash { at: Some(entry) };
+    // Not before the tables are there.
+    assert_eq!(node.ask(at(S)), [Response::Busy { request: 0 }]);
+    assert_eq!(node.load(), []);
+    let applied = S + 2;
+    for entry in [0, S, S + 1] {
+        assert_eq!(node.ask(at(entry)), [Response::EntryPassed { applied }]);
+    }
+    assert_eq!(node.ask(at(S + 3)), []);
+    let behind = Response::Behind {
+        request: 0,
+        applied,
+        wanted: S + 3,
+    };
+    assert_eq!(node.wait(), [behind]);
+    // A client that is gone.
+    assert_eq!(node.ask(at(S + 3)), []);
+    node.inbox.client_gone(ConnectionId(1));
+    assert_eq!(node.wait(), []);
+    assert!(matches!(&node.ask(at(applied))[..], [Response::Status(_)]));
 }
