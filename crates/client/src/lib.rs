@@ -45,7 +45,8 @@ struct DocumentedPrograms;
 #[cfg(feature = "async")]
 pub use asynchronous::{AsyncClient, AsyncReader, AsyncSession};
 pub use blocking::{
-    BackupSource, Client, Reader, Session, close_session, cut_links, sessions, state_hash, status,
+    BackupSource, Client, HashAt, NodeState, Reader, Session, StatesAtEntry, close_session,
+    cut_links, sessions, state_hash, state_hash_at, states_at_one_entry, status,
 };
 pub use error::ClientError;
 pub use options::ClientOptions;

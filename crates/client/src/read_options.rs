@@ -13,7 +13,9 @@ pub enum Consistency {
     /// they have read. A node that lags behind is waited for, or left for another one. See
     /// [`Client::seen`](crate::Client::seen).
     Session,
-    /// The node answers at once from the state that it has applied, which may be old. The answer has the LSN of that state.
+    /// The node answers at once from the state that it has applied, which may be old. The answer has the LSN of that state. A node that
+    /// has started answers from its last image before it applies the log behind it, so an answer may be older than an earlier one
+    /// of the same node.
     Stale,
 }
 

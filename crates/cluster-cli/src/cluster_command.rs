@@ -13,6 +13,7 @@ use crate::local::{self, LocalCluster, StartArguments};
 use crate::members;
 use crate::sessions::{self, SessionsArguments};
 use crate::status::{self, StatusArguments};
+use crate::verify::{self, VerifyArguments};
 
 pub(crate) const HELP: &str = "\
 A first tour:
@@ -41,6 +42,8 @@ pub(crate) enum ClusterCommand {
     /// Show each node: role, version, term, log positions, lag, commands per second. Also for a
     /// cluster on several machines. The exit status tells whether the cluster is healthy
     Status(StatusArguments),
+    /// Compare the rows and sessions of all nodes at one entry of the log, while they serve. The exit status is 1 if a node differs
+    Verify(VerifyArguments),
     /// Copy the tables of a node, as they are now, into a directory: read it as a database, or restore it into a new cluster
     Backup(BackupArguments),
     /// List the sessions of clients, or close those that programs have left behind
@@ -125,17 +128,16 @@ pub(crate) struct NodeArgument {
 pub(crate) fn run(command: &ClusterCommand, dir: &Path) -> Result<(), Failure> {
     let dir = std::path::absolute(dir).map_err(device("find", dir))?;
     let open = || LocalCluster::open(&dir);
+    let sites = || {
+        let cluster = open()?;
+        Ok((cluster.sites()?, cluster.options.clone()))
+    };
     match command {
         ClusterCommand::Start(arguments) => local::start(&dir, arguments),
         ClusterCommand::Status(arguments) => status::run(arguments, open),
-        ClusterCommand::Backup(arguments) => backup::run(arguments, || {
-            let cluster = open()?;
-            Ok((cluster.sites()?, cluster.options.clone()))
-        }),
-        ClusterCommand::Sessions(arguments) => sessions::run(arguments, || {
-            let cluster = open()?;
-            Ok((cluster.sites()?, cluster.options.clone()))
-        }),
+        ClusterCommand::Verify(arguments) => verify::run(arguments, sites),
+        ClusterCommand::Backup(arguments) => backup::run(arguments, sites),
+        ClusterCommand::Sessions(arguments) => sessions::run(arguments, sites),
         ClusterCommand::Kill(node) => local::kill(&open()?, &node.node),
         ClusterCommand::Pause(node) => local::pause(&open()?, &node.node),
         ClusterCommand::Resume(node) => local::resume(&open()?, &node.node),

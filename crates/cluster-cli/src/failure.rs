@@ -33,6 +33,24 @@ pub(crate) enum Failure {
     /// No node was found to copy.
     #[error("no node answers: start one, or name others")]
     NoNodeAnswers,
+    /// A node was not compared.
+    #[error("{name} cannot be compared: {why}")]
+    NotCompared {
+        /// Its name.
+        name: String,
+        /// The reason.
+        why: String,
+    },
+    /// Nodes have other rows or sessions than others.
+    #[error(
+        "{nodes} at entry {lsn}: stop a node that differs from most, keep its directory for a report, and replace it"
+    )]
+    NodesDiffer {
+        /// The entry.
+        lsn: u64,
+        /// Which.
+        nodes: String,
+    },
     /// A node's tables cannot be copied.
     #[error("the backup is not complete")]
     NotBackedUp(#[source] Box<ImageCopyError>),

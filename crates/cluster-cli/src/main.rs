@@ -12,6 +12,7 @@
 //! | `members/` | members that join, leave, move, and replace lost ones |
 //! | `backup.rs` | a copy of a node's tables |
 //! | `certificates.rs` | certificates for any cluster |
+//! | `verify.rs` | whether its nodes have the same rows |
 //! | `failure.rs` | failures of commands |
 
 mod backup;
@@ -23,6 +24,7 @@ mod members;
 mod node;
 mod sessions;
 mod status;
+mod verify;
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -26,8 +26,14 @@ pub(crate) enum ApplierEvent {
     ReadReady(ReadId, u64),
     /// Reads that the node answers in any role can be answered.
     NodeReads,
+    /// The tables are in memory, or cannot be loaded.
+    TablesLoaded(Result<(), namiki::Error>),
+    /// The rows that were [read from the image](Scan::Keys) are answered.
+    ImageRead,
     /// A client asks for the state's hash.
     StateHash(ConnectionId),
+    /// A client asks for the hash at an entry that may be applied already.
+    HashRequested,
     /// The checkpointer wants a view of the next moment.
     OpenImageView {
         /// Also if no entry was applied since the last image.
@@ -68,6 +74,15 @@ pub(crate) struct RaftWrite {
     pub(crate) records: Vec<RaftRecord>,
 }
 
+/// Rows that a client wants to read.
+#[derive(Debug)]
+pub(crate) struct KeysRead {
+    pub(crate) connection: ConnectionId,
+    pub(crate) request: u64,
+    /// Table and key.
+    pub(crate) keys: Vec<(u32, Vec<u8>)>,
+}
+
 /// A scan that is to be made.
 #[derive(Debug)]
 pub(crate) enum Scan {
@@ -79,6 +94,12 @@ pub(crate) enum Scan {
         view: ReplicaView,
         /// The hash of the sessions then.
         sessions: u128,
+    },
+    /// Rows by their keys at the entry of the view, while the tables are not in memory. [`ApplierEvent::ImageRead`] reports the
+    /// end.
+    Keys {
+        reads: Vec<KeysRead>,
+        view: ReplicaView,
     },
     /// The rows of a range at the entry of the view.
     Rows {

@@ -25,6 +25,7 @@ mod fault_injection;
 mod flow_control;
 mod group_in_flight;
 mod groups;
+mod hash_requests;
 mod image;
 mod image_message;
 mod log_space;

@@ -5,8 +5,9 @@
 //! | strong | the commit index that the leader tells, after it has confirmed that it still leads (Raft's ReadIndex) |
 //! | at least | the entry in the request: the last one that the client has seen |
 //!
-//! The applier answers a read between two entries, as soon as its entry is applied. A read that waits
-//! for too long is given up, also if it waits for tables that are not in memory yet: the client asks another node.
+//! The applier answers a read between two entries, as soon as its entry is applied. While a node that starts brings its tables into
+//! memory, it answers from its image, at the image's entry S: reads of at least an entry ≤ S. A read that waits for too long is given
+//! up: the client asks another node.
 //!
 //! Raft drops a request for the commit index without an answer: if no leader is known, if it has not
 //! committed an entry of its own term, or if a message is lost. So the request is repeated until it
@@ -17,8 +18,10 @@
 //! - N1. A confirmation is requested for reads that have arrived before, never for later ones.
 //! - N2. Ids of confirmations differ from those of the leader's queue, of other nodes, and of earlier
 //!   starts of this node (`raft/reads.rs`): a late answer confirms nothing else.
-//! - N3. No read sees less than the node knew to be committed when it started: a restarted node does
-//!   not answer from half of its log.
+//! - N3. A read sees the state after one entry, which is committed: S or a later one. After a restart that may be an earlier entry
+//!   than the node has shown before. A node that began without an image has no state before it has applied what it knew to be
+//!   committed, and one that has lost its tables has none. A read of a table that the state lacks waits for the same entry, since
+//!   the table may have been created behind S.
 //!
 //! Ongaro, Consensus: Bridging Theory and Practice, §6.4
 
@@ -26,7 +29,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::network::ConnectionId;
 use crate::raft::ReadId;
-use crate::read_queue::{BATCH_KEYS, ReadQueue, ReadRequest, WaitingReads};
+use crate::read_queue::{ReadQueue, ReadRequest, WaitingReads};
 use crate::refusal::Refusal;
 
 /// Ticks after which a confirmation is requested again.
@@ -48,7 +51,9 @@ pub(crate) struct NodeReads {
     wait_ticks: u64,
     /// The entry that every read must see (N3).
     floor: u64,
-    /// The applier waits for the node's tables, and answers nothing.
+    /// The last entry that the node knew to be committed when it started.
+    recovered: u64,
+    /// The tables are not in memory yet: reads that can be answered may wait, too.
     is_loading: bool,
 }
 
@@ -64,8 +69,8 @@ pub(crate) struct AfterTick {
 }
 
 impl NodeReads {
-    /// `floor`: the last entry that the node knows to be committed when it starts.
-    pub(crate) fn new(wait_ticks: u64, floor: u64) -> Self {
+    /// `floor`: the first entry that the node can show. `recovered`: the last one that it knows to be committed when it starts.
+    pub(crate) fn new(wait_ticks: u64, floor: u64, recovered: u64) -> Self {
         Self {
             strong: ReadQueue::behind(ReadId::FIRST_OF_NODE),
             waiting: BTreeMap::new(),
@@ -75,11 +80,12 @@ impl NodeReads {
             now: 0,
             wait_ticks: wait_ticks.max(2),
             floor,
+            recovered,
             is_loading: false,
         }
     }
 
-    /// The applier waits for the node's tables from now on, or does not any more.
+    /// Whether the tables are not in memory yet.
     pub(crate) fn set_loading(&mut self, is_loading: bool) {
         self.is_loading = is_loading;
     }
@@ -141,6 +147,19 @@ impl NodeReads {
         lsn
     }
 
+    /// Whether a node that has applied the log through `applied` still lacks entries that it knew to be committed when it started.
+    pub(crate) fn is_recovering(&self, applied: u64) -> bool {
+        applied < self.recovered
+    }
+
+    /// Has a read that was taken wait until the node is not recovering.
+    pub(crate) fn wait_for_log(&mut self, read: ReadRequest) {
+        let size = WaitingReads::of(&read);
+        self.total.add(size);
+        self.sizes.entry(read.connection).or_default().add(size);
+        self.wait(read, self.recovered);
+    }
+
     /// The leader has told the entry that the reads of a confirmation must see. Returns the next
     /// confirmation to request.
     pub(crate) fn confirmed(&mut self, id: ReadId, index: u64) -> Option<ReadId> {
@@ -153,12 +172,12 @@ impl NodeReads {
 
     /// Takes the reads that can be answered by a node that has applied the log through `applied`, up
     /// to a number of keys. Also returns whether there are more.
-    pub(crate) fn take_ready(&mut self, applied: u64) -> (Vec<ReadRequest>, bool) {
+    pub(crate) fn take_ready(&mut self, applied: u64, keys_max: usize) -> (Vec<ReadRequest>, bool) {
         let (mut ready, mut keys) = (Vec::new(), 0);
         while let Some(first) = self.waiting.first_entry()
             && first.key().0 <= applied
         {
-            if keys >= BATCH_KEYS {
+            if keys >= keys_max {
                 return (ready, true);
             }
             let request = first.remove();
@@ -241,7 +260,7 @@ impl NodeReads {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::read_queue::Wanted;
+    use crate::read_queue::{BATCH_KEYS, Wanted};
 
     const MAX: WaitingReads = WaitingReads {
         requests: 100,
@@ -265,7 +284,7 @@ mod tests {
 
     #[test]
     fn a_strong_read_waits_for_the_leaders_index() {
-        let mut reads = NodeReads::new(10, 0);
+        let mut reads = NodeReads::new(10, 0, 0);
         let first = reads.strong(read(1, 1), MAX).expect("there is room");
         let first = first.expect("none is under way");
         assert!(first.is_of_node());
@@ -276,29 +295,29 @@ mod tests {
         assert_eq!(retried, [first, first]);
         let second = reads.confirmed(first, 20).expect("more reads wait");
         assert_ne!(first, second);
-        assert!(reads.take_ready(19).0.is_empty());
+        assert!(reads.take_ready(19, BATCH_KEYS).0.is_empty());
         assert_eq!(reads.confirmed(first, 10), None, "the leader answers again");
-        assert_eq!(numbers(&reads.take_ready(20).0), [1]);
+        assert_eq!(numbers(&reads.take_ready(20, BATCH_KEYS).0), [1]);
         assert_eq!(reads.confirmed(second, 20), None);
-        assert_eq!(numbers(&reads.take_ready(20).0), [2]);
+        assert_eq!(numbers(&reads.take_ready(20, BATCH_KEYS).0), [2]);
         assert_eq!(reads.total, WaitingReads::default());
         assert!(reads.sizes.is_empty());
     }
 
     #[test]
     fn reads_are_answered_when_their_entries_are_applied() {
-        let mut reads = NodeReads::new(10, 5);
+        let mut reads = NodeReads::new(10, 5, 0);
         assert_eq!(reads.at_least(read(1, 1), 0, 4, MAX), Ok(false), "N3");
         assert_eq!(reads.at_least(read(1, 2), 9, 4, MAX), Ok(false));
         assert_eq!(reads.at_least(read(1, 3), 7, 8, MAX), Ok(true));
         assert!(!reads.tick(4).is_ready && reads.tick(5).is_ready);
-        assert_eq!(numbers(&reads.take_ready(5).0), [1]);
-        assert_eq!(numbers(&reads.take_ready(9).0), [3, 2]);
+        assert_eq!(numbers(&reads.take_ready(5, BATCH_KEYS).0), [1]);
+        assert_eq!(numbers(&reads.take_ready(9, BATCH_KEYS).0), [3, 2]);
     }
 
     #[test]
     fn reads_are_given_up_after_some_time() {
-        let mut reads = NodeReads::new(3, 0);
+        let mut reads = NodeReads::new(3, 0, 0);
         let confirm = reads.strong(read(1, 1), MAX).expect("there is room");
         assert_eq!(reads.at_least(read(2, 2), 9, 4, MAX), Ok(false));
         let mut refusals = Vec::new();
@@ -327,7 +346,7 @@ mod tests {
 
     #[test]
     fn reads_are_given_up_while_tables_are_loaded() {
-        let mut reads = NodeReads::new(3, 0);
+        let mut reads = NodeReads::new(3, 0, 0);
         let refusals_of = |reads: &mut NodeReads| {
             let refusals = (0..3).flat_map(|_| reads.tick(4).refusals);
             let refusals = refusals.map(|(_, refusal)| refusal);
@@ -352,7 +371,7 @@ mod tests {
 
     #[test]
     fn clients_share_the_waiting_reads() {
-        let mut reads = NodeReads::new(3, 0);
+        let mut reads = NodeReads::new(3, 0, 0);
         let mut fill = |connection| {
             let mut filled = 0;
             while reads.at_least(read(connection, filled), 9, 4, MAX).is_ok() {

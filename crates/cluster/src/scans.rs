@@ -6,7 +6,7 @@ use namiki::replica::ReplicaView;
 use namiki::{Error, TableId};
 use namiki_client::protocol::{Response, ScanRange, Scanned};
 
-use crate::events::Scan;
+use crate::events::{ApplierEvent, KeysRead, Scan};
 use crate::image::sender::{CLIENT_PART_BYTES, client_part};
 use crate::shared::Shared;
 
@@ -40,6 +40,14 @@ pub(crate) fn run_scans(shared: &Shared, scans: impl IntoIterator<Item = Scan>) 
                 };
                 shared.hashes.end();
                 shared.network.reply(connection, answer);
+            }
+            Scan::Keys { reads, view } => {
+                for read in reads {
+                    let answer = read_keys(&read, &view, || !shared.scans.is_closed());
+                    let answer = answer.unwrap_or_else(|error| failed(read.request, &error));
+                    shared.network.reply(read.connection, answer);
+                }
+                shared.applier.put(ApplierEvent::ImageRead);
             }
             Scan::Rows {
                 connection,
@@ -80,12 +88,83 @@ pub(crate) fn run_scans(shared: &Shared, scans: impl IntoIterator<Item = Scan>) 
 
 fn failed(request: u64, error: &Error) -> Response {
     match error {
-        // A newer view does.
-        Error::ViewExpired { .. } => Response::Busy { request },
+        // A newer view does, or another node: this one stops.
+        Error::ViewExpired { .. } | Error::TableNotLoaded { .. } => Response::Busy { request },
         error => Response::Refused {
             request,
             reason: error.to_string(),
         },
+    }
+}
+
+/// Reads rows by their keys.
+fn read_keys(
+    read: &KeysRead,
+    view: &ReplicaView,
+    go_on: impl Fn() -> bool,
+) -> Result<Response, Error> {
+    let mut rows = RowsByKey::new(read.request);
+    for (table, key) in &read.keys {
+        if !go_on() {
+            return Ok(node_stops(read.request));
+        }
+        if let Err(refused) = rows.add(|value| view.read(TableId(*table), key, value))? {
+            return Ok(refused);
+        }
+    }
+    Ok(rows.finish(view.stamp().0))
+}
+
+/// The node stops: another one answers.
+fn node_stops(request: u64) -> Response {
+    let leader = None;
+    Response::NotLeader { request, leader }
+}
+
+/// The answer to a read of rows by their keys.
+pub(crate) struct RowsByKey {
+    request: u64,
+    values: Vec<Option<Vec<u8>>>,
+    bytes: usize,
+}
+
+impl RowsByKey {
+    pub(crate) fn new(request: u64) -> Self {
+        Self {
+            request,
+            values: Vec::new(),
+            bytes: 0,
+        }
+    }
+
+    /// Adds a row that `read` copies, or its absence. Refuses if the values are too long.
+    ///
+    /// # Errors
+    /// Those of `read`.
+    pub(crate) fn add<E>(
+        &mut self,
+        read: impl FnOnce(&mut Vec<u8>) -> Result<bool, E>,
+    ) -> Result<Result<(), Response>, E> {
+        if self.bytes > READ_BYTES_MAX {
+            return Ok(Err(Response::Refused {
+                request: self.request,
+                reason: "the values together are too long: read fewer keys at once".to_owned(),
+            }));
+        }
+        let mut value = Vec::new();
+        let is_there = read(&mut value)?;
+        self.bytes += value.len();
+        self.values.push(is_there.then_some(value));
+        Ok(Ok(()))
+    }
+
+    /// The answer, as of this entry.
+    pub(crate) fn finish(self, lsn: u64) -> Response {
+        Response::Rows {
+            request: self.request,
+            values: self.values,
+            lsn,
+        }
     }
 }
 
@@ -109,7 +188,7 @@ fn scan_rows(
         ..Scanned::default()
     };
     let (mut bytes, mut is_ended) = (0, false);
-    view.scan(TableId(range.table), (from, until), |key, value, _| {
+    view.rows(TableId(range.table), (from, until), |key, value| {
         let row_bytes = key.len() + value.len() + ROW_BYTES;
         let is_full = !scanned.rows.is_empty() && bytes + row_bytes > bytes_max;
         if rows_max > 0 && (is_full || scanned.rows.len() == rows_max) {
@@ -130,9 +209,7 @@ fn scan_rows(
     // It may wait for a slow reader.
     scanned.rows.shrink_to_fit();
     if is_ended {
-        // The node stops: another one answers.
-        let leader = None;
-        return Ok(Response::NotLeader { request, leader });
+        return Ok(node_stops(request));
     }
     Ok(Response::Scanned { request, scanned })
 }

@@ -404,7 +404,10 @@ impl SessionTable {
     /// nothing from others.
     #[must_use]
     pub(crate) fn has_room_for_outcomes(&self, id: SessionId, more: usize, limit: usize) -> bool {
-        let own = self.sessions.get(&id).and_then(|it| self.of_client.get(&it.client));
+        let own = self
+            .sessions
+            .get(&id)
+            .and_then(|it| self.of_client.get(&it.client));
         let own = own.map_or(0, |it| it.outcomes);
         is_share(own, more, self.outcomes, limit)
     }

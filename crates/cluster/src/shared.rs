@@ -17,6 +17,7 @@ use crate::failure::NodeFailure;
 use crate::fault_injection::{Fault, FaultInjection};
 use crate::flow_control::{FlowControl, Gate};
 use crate::group_in_flight::Answer;
+use crate::hash_requests::HashRequests;
 use crate::log_space::LogSpace;
 use crate::mailbox::Mailbox;
 use crate::membership::Membership;
@@ -135,6 +136,7 @@ pub(crate) struct Shared {
     pub(crate) commands_applied: AtomicU64,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) hashes: Pacing,
+    pub(crate) hash_requests: HashRequests,
     /// Images for clients.
     pub(crate) backups: Pacing,
     pub(crate) planted: FaultInjection,

@@ -11,7 +11,9 @@ use std::time::{Duration, Instant};
 
 use namiki_client::protocol::{NodeStatus, Role};
 use namiki_client::tls::CertificateFiles;
-use namiki_client::{ClientOptions, Security, state_hash, status};
+use namiki_client::{
+    ClientError, ClientOptions, Security, StatesAtEntry, states_at_one_entry, status,
+};
 use namiki_cluster::config::NodeConfig;
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -249,14 +251,9 @@ impl LocalCluster {
         Some((leader.node, leader.term))
     }
 
-    /// The hash of each node's tables, with the LSN of that state.
-    pub(super) fn state_hashes(&self) -> Result<Vec<(u64, u128)>, BenchError> {
-        let nodes = self.nodes.iter();
-        let hashes = nodes.map(|node| {
-            let status = state_hash(&node.address, &self.within(HASH_TIMEOUT))?;
-            Ok((status.applied_lsn, status.state_hash.unwrap_or_default()))
-        });
-        hashes.collect()
+    /// The rows and sessions of all nodes after one entry, as hashes.
+    pub(super) fn states_at_one_entry(&self) -> Result<StatesAtEntry, ClientError> {
+        states_at_one_entry(&self.addresses(), &self.within(HASH_TIMEOUT))
     }
 
     /// Makes this node the leader: other leaders are paused until they lose leadership.

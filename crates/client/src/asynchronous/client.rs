@@ -111,6 +111,9 @@ impl AsyncClient {
     /// Reads the rows of a range, all at one moment after this call began: as many as it asks for,
     /// or as fit into an answer of some mebibytes. It delays no command.
     ///
+    /// What is left is read by another scan, behind the last key, at a later moment: parts that differ in
+    /// [`Scanned::lsn`] may together show a state that never was. A backup has all rows after one entry.
+    ///
     /// # Errors
     /// [`ClientError::Unavailable`], [`ClientError::OtherCluster`] or [`ClientError::Refused`].
     pub async fn scan(&mut self, range: ScanRange) -> Result<Scanned, ClientError> {

@@ -30,7 +30,52 @@ pub fn status(address: &str, options: &ClientOptions) -> Result<NodeStatus, Clie
 /// # Errors
 /// As [`status`]. [`ClientError::NodeRefused`] if the node has no tables, or is busy with another hash.
 pub fn state_hash(address: &str, options: &ClientOptions) -> Result<NodeStatus, ClientError> {
-    status_by(address, &Request::StateHash, options)
+    status_by(address, &Request::StateHash { at: None }, options)
+}
+
+/// A node's answer to a request for the hash of its state at an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HashAt {
+    /// The hash of its rows and sessions after that entry.
+    Entry {
+        /// The node's number.
+        node: u64,
+        /// The hash.
+        hash: u128,
+    },
+    /// The node has applied later entries: the state is gone.
+    Passed {
+        /// The last one.
+        applied: u64,
+    },
+    /// The node has not applied the entry within a second.
+    Behind {
+        /// The last one that it has applied.
+        applied: u64,
+    },
+}
+
+/// As [`state_hash`], of the state after one entry of the log: so nodes can be compared while commands go on, see
+/// [`states_at_one_entry`](super::states_at_one_entry).
+///
+/// # Errors
+/// As [`status`].
+pub fn state_hash_at(
+    address: &str,
+    lsn: u64,
+    options: &ClientOptions,
+) -> Result<HashAt, ClientError> {
+    match ask(address, &Request::StateHash { at: Some(lsn) }, options)? {
+        Response::Status(status) if status.applied_lsn == lsn => {
+            let node = status.node;
+            let hash = status.state_hash;
+            hash.map(|hash| HashAt::Entry { node, hash })
+                .ok_or_else(|| unexpected(address, &Response::Status(status)))
+        }
+        Response::EntryPassed { applied } => Ok(HashAt::Passed { applied }),
+        Response::Behind { applied, .. } => Ok(HashAt::Behind { applied }),
+        other => Err(unexpected(address, &other)),
+    }
 }
 
 fn status_by(

@@ -402,7 +402,8 @@ impl Channel {
             | Response::LinksCut { .. }
             | Response::BackupBegun { .. }
             | Response::BackupPart { .. }
-            | Response::Sessions { .. } => {}
+            | Response::Sessions { .. }
+            | Response::EntryPassed { .. } => {}
         }
     }
 

@@ -83,7 +83,11 @@ pub enum Request {
     Status,
     /// Asks for [`Response::Status`] with [`NodeStatus::state_hash`], which reads every row. Any
     /// node answers.
-    StateHash,
+    StateHash {
+        /// The entry whose state is hashed, when exactly it is applied; `None`: the one that is applied last. A node that has
+        /// passed it answers by [`Response::EntryPassed`], one that does not reach it in time by [`Response::Behind`].
+        at: Option<u64>,
+    },
     /// For failure tests: from now on the node sends nothing to these nodes and drops their
     /// messages. The set replaces the earlier one; an empty set heals all links. Answered by
     /// [`Response::LinksCut`] if the node's configuration allows it.
@@ -172,7 +176,8 @@ pub enum Freshness {
     Leader,
     /// The same. Any node answers: it asks the leader how far it has to have applied the log.
     Strong,
-    /// The log through this entry at least. Any node answers, once it has applied it; for 0 at once.
+    /// The log through this entry at least. Any node answers, once it has applied it; for 0 at once, after a start from its last
+    /// image.
     AtLeast(u64),
 }
 
@@ -423,7 +428,8 @@ pub enum Response {
         /// Their addresses.
         addresses: Vec<String>,
     },
-    /// The answer to a read that was to see more than this node has applied in time.
+    /// The answer to a read that was to see more than this node has applied in time, and to [`Request::StateHash`] of an entry that it
+    /// does not reach in time.
     Behind {
         /// Number of the request.
         request: u64,
@@ -439,6 +445,11 @@ pub enum Response {
         /// Whether there are more behind the last one.
         has_more: bool,
     },
+    /// The answer to [`Request::StateHash`] of an entry that the node has passed: its state is gone.
+    EntryPassed {
+        /// The last entry that the node has applied.
+        applied: u64,
+    },
 }
 
 /// Rows of a range, which were read at one moment.
@@ -451,7 +462,7 @@ pub struct Scanned {
     /// Whether the range may have rows after the last one: another scan continues after its key, at
     /// a later moment.
     pub has_more: bool,
-    /// LSN of the state that was read.
+    /// LSN of the state that was read. Each part of a longer range is of its own.
     pub lsn: u64,
 }
 

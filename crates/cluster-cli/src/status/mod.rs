@@ -22,8 +22,7 @@ use namiki_client::ClientOptions;
 use namiki_terminal::interrupt;
 
 use self::health::{is_settled, problems};
-use self::look::look_at_members;
-pub(crate) use self::look::{ProcessState, Seen, Site, leader, look};
+pub(crate) use self::look::{ProcessState, Seen, Site, leader, look, look_at_members};
 pub(crate) use self::table::aligned;
 use self::table::table;
 use crate::failure::{Failure, print};

@@ -364,3 +364,30 @@ fn the_manual_names_the_metrics_that_there_are() {
     let expires = page.get("certificate_expiry_timestamp_seconds");
     assert!((expires - page.get("start_time_seconds") - year).abs() < 86_400.0);
 }
+
+#[test]
+fn verify_compares_the_nodes() {
+    let cluster = Cluster::start();
+    let mut client = cluster.client();
+    let table = client.create_table("rows", true).unwrap();
+    put_rows(&mut client.open_session().unwrap(), table, 0..10);
+    let said = cluster.works(&["verify"]);
+    let lines: Vec<&str> = said.lines().collect();
+    assert!(lines[0].starts_with("entry "), "{said}");
+    let hash_of = |line: &str, node: u64| {
+        let hash = line.strip_prefix(&format!("node {node}  "));
+        hash.unwrap_or_else(|| panic!("{said}")).to_owned()
+    };
+    let hashes: Vec<String> = (1..=3)
+        .map(|node| hash_of(lines[node as usize], node))
+        .collect();
+    assert!(hashes.iter().all(|hash| *hash == hashes[0]), "{said}");
+    assert!(lines[4].ends_with("3 in all"), "{said}");
+    let by_config = namiki(&["verify", "--config", &cluster.config_path(2)]);
+    assert_eq!(by_config.status.code(), Some(0));
+    cluster.works(&["kill", "3"]);
+    let output = cluster.output(&["verify"]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("node 3 cannot be compared"), "{said}");
+}

@@ -19,7 +19,7 @@ use namiki_platform::{ErrorSentence, Stamp};
 
 use crate::control::Control;
 use crate::entry::{EntryBody, LogEntry, PayloadRef};
-use crate::events::{ApplierEvent, ImageEvent, Scan, ViewForImage, WorkerEvent};
+use crate::events::{ApplierEvent, ImageEvent, KeysRead, Scan, ViewForImage, WorkerEvent};
 use crate::failure::NodeFailure;
 use crate::fault_injection::Fault;
 use crate::image::rows::{ImageHead, put_rows};
@@ -29,9 +29,9 @@ use crate::network::ConnectionId;
 use crate::office::Office;
 use crate::payload::Payload;
 use crate::raft::RaftEvent;
-use crate::read_queue::{ReadRequest, Wanted};
+use crate::read_queue::{BATCH_KEYS, ReadRequest, Wanted};
 use crate::refusal::Refusal;
-use crate::scans::READ_BYTES_MAX;
+use crate::scans::RowsByKey;
 use crate::session::{KnownGroup, ResumeRefusal, Resumed, SessionTable};
 use crate::shared::Shared;
 use crate::status::status;
@@ -39,6 +39,10 @@ use crate::storage::{LogPosition, ReadAhead, Snapshot, StoreError};
 
 /// Deleted keys that leave the indexes after an entry, if there are any, beside twice its own.
 const REMOVED_MIN: usize = 1024;
+/// Entries that are applied between two looks for reads.
+const ENTRIES_BETWEEN_READS: u64 = 256;
+/// Number of keys after which a batch of reads from the image ends: each may read a page of it.
+const IMAGE_BATCH_KEYS: usize = 1024;
 
 /// Applies entries.
 pub(crate) struct Applier {
@@ -50,8 +54,10 @@ pub(crate) struct Applier {
     members: Membership,
     /// The entry of the last image.
     image_at: u64,
-    /// Whether the tables are in memory.
+    /// Whether the tables are in memory. Nothing is applied before.
     is_loaded: bool,
+    /// Rows are being read from the image for clients.
+    reads_image: bool,
     /// The term in which this node was elected.
     elected: Option<u64>,
     /// Committed entries that are to be applied.
@@ -70,13 +76,16 @@ pub(crate) struct Applier {
 impl Applier {
     /// Goes on behind an image.
     pub(crate) fn new(shared: Arc<Shared>, at: LogPosition, members: Membership) -> Self {
+        let is_loaded = !shared.replica.began_with_tables();
+        shared.node_reads.lock().set_loading(!is_loaded);
         Self {
             shared,
             applied: at.index,
             term: at.term,
             members,
             image_at: at.index,
-            is_loaded: false,
+            is_loaded,
+            reads_image: false,
             elected: None,
             waiting: VecDeque::new(),
             is_damaged: false,
@@ -94,7 +103,6 @@ impl Applier {
     pub(crate) fn handle(&mut self, event: ApplierEvent) -> Result<(), NodeFailure> {
         match event {
             ApplierEvent::Committed(entries, at) => {
-                self.load()?;
                 self.committed_at = at;
                 self.waiting.extend(entries);
                 self.apply_waiting()?;
@@ -103,9 +111,13 @@ impl Applier {
                 self.is_damaged = false;
                 self.apply_waiting()?;
             }
+            ApplierEvent::TablesLoaded(loaded) => {
+                self.note_loaded(loaded)?;
+                self.apply_waiting()?;
+            }
             ApplierEvent::Elected(term) => {
                 self.elected = Some(term);
-                if self.shared.planted.has(Fault::EarlyOffice) {
+                if self.shared.planted.has(Fault::EarlyOffice) && self.is_loaded {
                     self.take_office(term);
                 }
             }
@@ -117,6 +129,7 @@ impl Applier {
                 }
             }
             ApplierEvent::NodeReads => {}
+            ApplierEvent::ImageRead => self.reads_image = false,
             ApplierEvent::ReadReady(id, index) => {
                 let (requests, next) = self.shared.office.lock().reads.confirmed(id);
                 if let Some(next) = next {
@@ -124,29 +137,58 @@ impl Applier {
                 }
                 self.reads.push_back((index, requests));
             }
-            ApplierEvent::StateHash(connection) if self.shared.tables_lost => {
-                self.shared.hashes.end();
-                let answer = Response::Busy { request: 0 };
-                self.shared.network.reply(connection, answer);
-            }
-            ApplierEvent::StateHash(connection) => {
-                let office = self.shared.office.lock();
-                let mut status = status(&self.shared, &office);
-                drop(office);
-                status.applied_lsn = self.applied;
-                let view = (self.shared.replica.view())
-                    .map_err(|error| NodeFailure::database("opening a view", error))?;
-                let sessions = self.shared.sessions.lock().state_hash();
-                self.shared.scans.put(Scan::StateHash {
-                    connection,
-                    status: Box::new(status),
-                    view,
-                    sessions,
-                });
-            }
+            ApplierEvent::StateHash(connection) => self.hash_state(connection)?,
+            // Below.
+            ApplierEvent::HashRequested => {}
             ApplierEvent::OpenImageView { again } => self.open_image_view(again)?,
         }
+        self.answer_hash_requests()?;
         self.answer_reads()
+    }
+
+    /// Has the state hashed for a client, whose turn it is, in a view of this moment.
+    fn hash_state(&self, connection: ConnectionId) -> Result<(), NodeFailure> {
+        if self.shared.tables_lost || !self.is_loaded {
+            self.shared.hashes.end();
+            let answer = Response::Busy { request: 0 };
+            self.shared.network.reply(connection, answer);
+            return Ok(());
+        }
+        let office = self.shared.office.lock();
+        let mut status = status(&self.shared, &office);
+        drop(office);
+        status.applied_lsn = self.applied;
+        let view = (self.shared.replica.view())
+            .map_err(|error| NodeFailure::database("opening a view", error))?;
+        let sessions = self.shared.sessions.lock().state_hash();
+        self.shared.scans.put(Scan::StateHash {
+            connection,
+            status: Box::new(status),
+            view,
+            sessions,
+        });
+        Ok(())
+    }
+
+    /// Answers those that have asked for the hash at the last entry, or an earlier one.
+    fn answer_hash_requests(&self) -> Result<(), NodeFailure> {
+        if self.applied < self.shared.hash_requests.next() {
+            return Ok(());
+        }
+        for (connection, entry) in self.shared.hash_requests.take_due(self.applied) {
+            if entry == self.applied && self.shared.hashes.begin() {
+                self.hash_state(connection)?;
+                continue;
+            }
+            let applied = self.applied;
+            let answer = if entry == applied {
+                Response::Busy { request: 0 }
+            } else {
+                Response::EntryPassed { applied }
+            };
+            self.shared.network.reply(connection, answer);
+        }
+        Ok(())
     }
 
     /// Opens the view of an image, with the rows of the cluster's own.
@@ -189,28 +231,33 @@ impl Applier {
         Ok(())
     }
 
-    /// Waits until the tables are in memory. Raft votes and acknowledges meanwhile.
-    fn load(&mut self) -> Result<(), NodeFailure> {
-        if !self.is_loaded {
-            self.shared.node_reads.lock().set_loading(true);
-            (self.shared.replica.wait_until_loaded()).map_err(|error| match error {
-                source @ Error::TableNotLoaded { .. } => NodeFailure::TablesDamaged { source },
-                error => NodeFailure::database("loading its tables", error),
-            })?;
-            self.shared.node_reads.lock().set_loading(false);
-            self.is_loaded = true;
-        }
+    /// The tables are in memory: entries are applied from now on.
+    fn note_loaded(&mut self, loaded: Result<(), Error>) -> Result<(), NodeFailure> {
+        loaded.map_err(|error| match error {
+            source @ Error::TableNotLoaded { .. } => NodeFailure::TablesDamaged { source },
+            error => NodeFailure::database("loading its tables", error),
+        })?;
+        self.is_loaded = true;
+        self.shared.node_reads.lock().set_loading(false);
+        self.shared.raft.put(RaftEvent::TablesLoaded);
         Ok(())
     }
 
-    /// Applies the waiting entries, up to one with a damaged payload.
+    /// Applies the waiting entries, up to one with a damaged payload; none before the tables are in memory. After a start they
+    /// may be many: reads are answered between them.
     fn apply_waiting(&mut self) -> Result<(), NodeFailure> {
-        while !self.is_damaged
+        let mut applied = 0;
+        while self.is_loaded
+            && !self.is_damaged
             && let Some(entry) = self.waiting.pop_front()
         {
             if !self.apply(&entry)? {
                 self.is_damaged = true;
                 self.waiting.push_front(entry);
+            }
+            applied += 1;
+            if applied % ENTRIES_BETWEEN_READS == 0 {
+                self.answer_reads()?;
             }
         }
         Ok(())
@@ -250,6 +297,7 @@ impl Applier {
         if entry.body == EntryBody::Empty && self.elected == Some(entry.term) {
             self.take_office(entry.term);
         }
+        self.answer_hash_requests()?;
         Ok(true)
     }
 
@@ -512,24 +560,76 @@ impl Applier {
         Ok(())
     }
 
+    /// Answers the reads that can be answered now. Before the tables are in memory, these are reads of the state at the image's
+    /// entry, and they are read from the image: every entry of it is committed.
     fn answer_reads(&mut self) -> Result<(), NodeFailure> {
+        if !self.is_loaded {
+            return self.answer_from_image();
+        }
         while let Some((index, _)) = self.reads.front()
             && *index <= self.applied
             && let Some((_, requests)) = self.reads.pop_front()
         {
             requests.into_iter().for_each(|read| self.answer(read));
         }
-        let (requests, has_more) = self.shared.node_reads.lock().take_ready(self.applied);
-        if !requests.is_empty() {
-            // A key is absent until its table is in memory.
-            self.load()?;
-        }
+        let (requests, has_more) = self.take_node_reads(BATCH_KEYS);
         requests.into_iter().for_each(|read| self.answer(read));
         if has_more {
             // Entries may come in between.
             self.shared.applier.put(ApplierEvent::NodeReads);
         }
         Ok(())
+    }
+
+    /// The same while the tables are loaded: another thread reads from the image. The next batch follows when one is answered,
+    /// so the limits on waiting reads hold.
+    fn answer_from_image(&mut self) -> Result<(), NodeFailure> {
+        if self.reads_image {
+            return Ok(());
+        }
+        let (requests, has_more) = self.take_node_reads(IMAGE_BATCH_KEYS);
+        (self.shared.metrics).add(Count::ReadsFromImage, requests.len() as u64);
+        let mut reads = Vec::new();
+        for read in requests {
+            match read.wanted {
+                Wanted::Keys(keys) => reads.push(KeysRead {
+                    connection: read.connection,
+                    request: read.request,
+                    keys,
+                }),
+                _ => self.answer(read),
+            }
+        }
+        if !reads.is_empty() {
+            let view = (self.shared.replica.view())
+                .map_err(|error| NodeFailure::database("opening a view", error))?;
+            self.reads_image = true;
+            self.shared.scans.put(Scan::Keys { reads, view });
+        } else if has_more {
+            self.shared.applier.put(ApplierEvent::NodeReads);
+        }
+        Ok(())
+    }
+
+    /// Takes the reads that the node answers in any role, up to a number of keys, and whether there are more. A read of a table
+    /// that may have been created behind the image waits for the log.
+    fn take_node_reads(&self, keys_max: usize) -> (Vec<ReadRequest>, bool) {
+        let mut waiting = self.shared.node_reads.lock();
+        let (mut requests, has_more) = waiting.take_ready(self.applied, keys_max);
+        if waiting.is_recovering(self.applied) {
+            let lacks = |it: &mut ReadRequest| {
+                let has = |table: u32| self.shared.replica.has_table(TableId(table));
+                match &it.wanted {
+                    Wanted::Keys(keys) => !keys.iter().all(|(table, _)| has(*table)),
+                    Wanted::Scan(range) => !has(range.table),
+                    _ => false,
+                }
+            };
+            for read in requests.extract_if(.., lacks) {
+                waiting.wait_for_log(read);
+            }
+        }
+        (requests, has_more)
     }
 
     fn answer(&self, read: ReadRequest) {
@@ -647,21 +747,11 @@ impl Applier {
     }
 
     fn read(&self, request: u64, keys: &[(u32, Vec<u8>)]) -> Response {
-        let mut values = Vec::with_capacity(keys.len());
-        let mut value = Vec::new();
-        let mut bytes = 0;
+        let mut rows = RowsByKey::new(request);
         for (table, key) in keys {
-            if bytes > READ_BYTES_MAX {
-                return Response::Refused {
-                    request,
-                    reason: "the values together are too long: read fewer keys at once".to_owned(),
-                };
-            }
-            match self.shared.replica.read(TableId(*table), key, &mut value) {
-                Ok(found) => {
-                    bytes += value.len();
-                    values.push(found.then(|| value.clone()));
-                }
+            match rows.add(|value| self.shared.replica.read(TableId(*table), key, value)) {
+                Ok(Ok(())) => {}
+                Ok(Err(refused)) => return refused,
                 Err(error) => {
                     return Response::Refused {
                         request,
@@ -670,10 +760,6 @@ impl Applier {
                 }
             }
         }
-        Response::Rows {
-            request,
-            values,
-            lsn: self.applied,
-        }
+        rows.finish(self.applied)
     }
 }

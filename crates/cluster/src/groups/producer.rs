@@ -189,17 +189,18 @@ impl Producer {
             Request::CutLinks { .. } => refused(0, "links are cut by the transport"),
             Request::Status => Ok(Some(Response::Status(Box::new(self.status())))),
             // The answer could not be queued.
-            Request::StateHash | Request::BeginBackup
+            Request::StateHash { .. } | Request::BeginBackup
                 if self.shared.network.response_bytes_free(from) == 0 =>
             {
                 Err(Refusal::Busy { request: 0 })
             }
+            Request::StateHash { at: Some(entry) } => self.state_hash_at(from, entry),
             // It reads every row: one at a time, and with pauses.
-            Request::StateHash if self.shared.hashes.begin() => {
+            Request::StateHash { at: None } if self.shared.hashes.begin() => {
                 self.shared.applier.put(ApplierEvent::StateHash(from));
                 Ok(None)
             }
-            Request::StateHash => Err(Refusal::Busy { request: 0 }),
+            Request::StateHash { at: None } => Err(Refusal::Busy { request: 0 }),
             Request::BeginBackup if self.shared.backups.begin() => {
                 self.shared.images.put(ImageEvent::Backup(from));
                 Ok(None)
@@ -511,6 +512,17 @@ impl Producer {
                 self.read_at_least(read, if is_ignored { 0 } else { lsn })
             }
         }
+    }
+
+    /// The applier takes the hash when the entry is applied.
+    fn state_hash_at(&self, from: ConnectionId, entry: u64) -> Handled {
+        if !self.shared.hash_requests.add((from, entry)) {
+            return Err(Refusal::Busy { request: 0 });
+        }
+        if entry <= self.shared.applied() {
+            self.shared.applier.put(ApplierEvent::HashRequested);
+        }
+        Ok(None)
     }
 
     fn read_limits(&self) -> WaitingReads {

@@ -34,6 +34,8 @@ pub(crate) enum Count {
     GroupsApplied,
     /// Read requests that were accepted.
     Reads,
+    /// Read requests that were answered from the image, before the tables were in memory.
+    ReadsFromImage,
     /// Payloads that were requested from other nodes because they were missing.
     PayloadsFetched,
     /// Payloads that other nodes requested and got.
@@ -70,7 +72,7 @@ pub(crate) enum Count {
 }
 
 /// Names of the counters in the order of [`Count`], and their meaning.
-pub(crate) const COUNTS: [(Count, &str, &str); 22] = [
+pub(crate) const COUNTS: [(Count, &str, &str); 23] = [
     (
         Count::Campaigns,
         "campaigns",
@@ -97,6 +99,11 @@ pub(crate) const COUNTS: [(Count, &str, &str); 22] = [
         "Groups of commands applied to the tables.",
     ),
     (Count::Reads, "reads", "Read requests accepted."),
+    (
+        Count::ReadsFromImage,
+        "reads_from_image",
+        "Read requests answered from the image after a start, before the tables were in memory.",
+    ),
     (
         Count::PayloadsFetched,
         "payloads_fetched",

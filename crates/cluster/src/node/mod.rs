@@ -6,12 +6,16 @@
 //!                       ├─> worker w (through the producer)
 //!                       ├─> payload writer w (stream w)
 //!                       └─> fetch, image copy ──> other nodes
+//!   scan <── applier            scans, and reads from the image while the tables are loaded
 //!   checkpoint <──> applier     images of the tables, and the truncation of the log
 //! ```
-//! A thread waits for its queue and for nothing else. Raft's and the workers' touch no disk.
+//! A thread waits for its queue and for nothing else. Raft's and the workers' touch no disk. After a start, one more waits until the
+//! tables are in memory, and tells the applier.
 
 mod opened_node;
 pub(crate) mod parts;
+#[cfg(test)]
+mod parts_tests;
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
@@ -229,6 +233,10 @@ impl Node {
                 parts::run_applier(&shared, &mut applier, events);
             }
         })?;
+        let shared = Arc::clone(&self.shared);
+        if shared.replica.began_with_tables() {
+            self.thread("await-tables", move || parts::run_loading(&shared))?;
+        }
         let shared = Arc::clone(&self.shared);
         self.thread("scan", move || {
             while let Some(scans) = shared.scans.take_all(None) {

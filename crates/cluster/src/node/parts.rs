@@ -21,6 +21,7 @@ use crate::groups::idle_sessions::tick_sessions;
 use crate::groups::log_writer::{PayloadWriter, RaftWriter};
 use crate::groups::producer::Producer;
 use crate::groups::worker::Worker;
+use crate::hash_requests::HashRequests;
 use crate::image::checkpointer::Checkpointer;
 use crate::image::receiver::ImageReceiver;
 use crate::image::sender;
@@ -37,6 +38,7 @@ use crate::raft::{
     FETCH_MAX, RAFT_BYTES_MAX, RAFT_MESSAGE_BYTES, RaftDriver, RaftEffect, RaftEvent, RaftOptions,
     RaftView, RestoredRaft, StartView,
 };
+use crate::refusal::Refusal;
 use crate::scan_slots::ScanSlots;
 use crate::session::SessionTable;
 use crate::session_ages::SessionAges;
@@ -92,6 +94,7 @@ impl Parts {
             entries: recovered.entries,
             missing: recovered.missing,
             tables_lost: recovered.tables_lost,
+            is_loading: replica.began_with_tables(),
             backup: recovered.backup,
         };
         let clusters = match &image {
@@ -112,11 +115,13 @@ impl Parts {
         let at = restored.snapshot;
         let has_forgotten =
             recovered.forgotten.is_some() && !options.planted.has(Fault::GoOnAfterDamage);
-        // Without tables, no read sees enough.
+        // The first entry that reads can see.
         let reads_from = if recovered.tables_lost {
             u64::MAX
-        } else {
+        } else if restored.snapshot.index == 0 {
             restored.commit
+        } else {
+            restored.snapshot.index
         };
         let shared = Arc::new(Shared {
             node,
@@ -149,7 +154,11 @@ impl Parts {
             flow_control: FlowControl::new(options.election_ticks()),
             scans: Mailbox::default(),
             scan_slots: ScanSlots::default(),
-            node_reads: Mutex::new(NodeReads::new(wait_ticks(options), reads_from)),
+            node_reads: Mutex::new(NodeReads::new(
+                wait_ticks(options),
+                reads_from,
+                restored.commit,
+            )),
             view: Mutex::new(RaftView {
                 role: Role::Follower,
                 term: restored.term,
@@ -165,6 +174,7 @@ impl Parts {
             applied: AtomicU64::new(at.index),
             unwritten_bytes: AtomicU64::new(0),
             hashes: Pacing::default(),
+            hash_requests: HashRequests::new(wait_ticks(options)),
             backups: Pacing::default(),
             commands_applied: AtomicU64::new(commands),
             metrics: metrics.unwrap_or_else(|| Arc::new(Metrics::new(workers))),
@@ -237,6 +247,7 @@ pub(crate) fn run_raft(
     raft.handle(events);
     if has_ticked {
         tick_reads(shared);
+        tick_hash_requests(shared);
         tick_flow_control(shared);
         tick_sessions(shared);
     }
@@ -344,6 +355,19 @@ fn tick_reads(shared: &Shared) {
     }
 }
 
+/// Time passes for the clients that wait for the hash at an entry.
+fn tick_hash_requests(shared: &Shared) {
+    for (connection, wanted) in shared.hash_requests.tick() {
+        let applied = shared.applied();
+        let refusal = Refusal::Behind {
+            request: 0,
+            applied,
+            wanted,
+        };
+        shared.refuse(connection, refusal);
+    }
+}
+
 /// Time has passed: a leader looks for room on the others, and they report theirs.
 fn tick_flow_control(shared: &Shared) {
     let leader = shared.view.lock().leader;
@@ -407,6 +431,12 @@ pub(crate) fn run_applier(
     events: impl IntoIterator<Item = ApplierEvent>,
 ) {
     handle_all(shared, events, |event| applier.handle(event));
+}
+
+/// Waits until the tables are in memory, and tells the applier. Raft votes and acknowledges before, and stale reads are answered.
+pub(crate) fn run_loading(shared: &Shared) {
+    let loaded = shared.replica.wait_until_loaded();
+    shared.applier.put(ApplierEvent::TablesLoaded(loaded));
 }
 
 /// Handles the queued events of the checkpointer.
@@ -588,6 +618,7 @@ impl Inbox for NodeInbox {
 
     fn client_gone(&self, connection: ConnectionId) {
         self.shared.scan_slots.client_gone(connection);
+        self.shared.hash_requests.forget(connection);
         self.producer.client_gone(connection);
     }
 }

@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use namiki_client::protocol::Role;
 use parking_lot::Mutex;
 use raft::eraftpb::{Entry, Message, MessageType};
 
-use super::driver::{RaftDriver, RestoredRaft};
+use super::driver::{RaftDriver, RestoredRaft, TIMEOUTS_BEHIND};
 use super::entry_codec::to_raft;
 use super::events_and_effects::{RaftEffect, RaftEvent};
 use super::lost_data::HELD_TIMEOUTS;
@@ -271,4 +272,37 @@ fn a_node_without_tables_votes_and_does_not_lead() {
     // The entry that the first node has acknowledged is committed.
     assert_eq!(handed_out[1].last(), Some(&11));
     assert!(handed_out[0].is_empty());
+}
+
+/// The others wait for one timeout, and up to one more.
+#[test]
+fn a_node_that_loads_its_tables_waits_for_four_timeouts() {
+    for is_loading in [true, false] {
+        let mut drivers = [1, 2, 3].map(|node| driver(node, &[], false).0);
+        answer_starts(&mut drivers);
+        let [mut driver, ..] = drivers;
+        driver.is_loading = is_loading;
+        driver.take_effects();
+        let asks = |effect: &RaftEffect| matches!(effect, RaftEffect::View(view) if view.role == Role::Candidate);
+        let ticks = (1..=10 * ELECTION_TICKS).find(|_| {
+            driver.handle([RaftEvent::Tick]);
+            driver.take_effects().iter().any(asks)
+        });
+        let timeouts = ticks.unwrap() / ELECTION_TICKS;
+        assert_eq!(timeouts, if is_loading { TIMEOUTS_BEHIND } else { 1 });
+    }
+}
+
+#[test]
+fn a_node_leads_once_its_tables_are_loaded() {
+    let mut drivers = [1, 2, 3].map(|node| driver(node, &[], false).0);
+    answer_starts(&mut drivers);
+    let [mut driver, ..] = drivers;
+    driver.is_loading = true;
+    for _ in 0..2 * ELECTION_TICKS {
+        driver.handle([RaftEvent::Tick]);
+    }
+    driver.handle([RaftEvent::TablesLoaded, RaftEvent::Tick]);
+    let asks = |effect: &RaftEffect| matches!(effect, RaftEffect::View(view) if view.role == Role::Candidate);
+    assert!(driver.take_effects().iter().any(asks));
 }

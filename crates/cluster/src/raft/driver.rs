@@ -31,6 +31,9 @@ use crate::storage::{LogPosition, RaftRecord};
 
 /// Lag of committed entries to apply at which a node avoids leadership.
 pub(crate) const LAG_MAX: u64 = 1000;
+/// Election timeouts without a leader after which a node stands for election whose tables lag, or are
+/// not in memory; up to one more, at random.
+pub(crate) const TIMEOUTS_BEHIND: usize = 4;
 
 /// Options of a node's Raft.
 #[derive(Clone, Debug)]
@@ -83,6 +86,8 @@ pub(crate) struct RestoredRaft {
     /// The tables are lost: until another node's image is installed, nothing is handed out, and the
     /// node votes and acknowledges, but does not lead.
     pub(crate) tables_lost: bool,
+    /// The tables are not in memory yet: nothing is applied before [`RaftEvent::TablesLoaded`].
+    pub(crate) is_loading: bool,
     /// The backup that the node's cluster began with.
     pub(crate) backup: Option<NonZeroU128>,
 }
@@ -126,6 +131,7 @@ pub(crate) struct RaftDriver {
     applied: Option<u64>,
     /// The commit index at the start of the node.
     restored_commit: u64,
+    pub(super) is_loading: bool,
     random: Random,
     pub(super) ticks_since_fetch: u32,
     /// Ticks for which the disk has made nothing durable that Raft waits for.
@@ -263,6 +269,7 @@ impl RaftDriver {
             timeout_ticks: options.election_ticks,
             applied: None,
             restored_commit: restored.commit,
+            is_loading: restored.is_loading,
             random: Random::stream(options.seed, options.node.to_raft()),
             ticks_since_fetch: FETCH_TICKS,
             stalled_ticks: 0,
@@ -304,6 +311,7 @@ impl RaftDriver {
         match event {
             RaftEvent::Tick => self.tick(),
             RaftEvent::Applied(index) => self.applied = Some(index),
+            RaftEvent::TablesLoaded => self.is_loading = false,
             RaftEvent::Message(from, bytes) => self.take_message(from, &bytes),
             RaftEvent::Start(from, bytes) => self.take_start_message(from, &bytes),
             RaftEvent::PayloadReceived(payload) => self.payload_received(payload),
@@ -440,7 +448,7 @@ impl RaftDriver {
             if self.lost.tables_lost {
                 // It does not stand for election.
                 let elapsed = &mut self.raft.raft.election_elapsed;
-                *elapsed = (*elapsed).min(3 * self.election_ticks - 2);
+                *elapsed = (*elapsed).min(TIMEOUTS_BEHIND * self.election_ticks - 2);
             }
             self.raft.tick();
         }
@@ -547,10 +555,10 @@ impl RaftDriver {
         }
     }
 
-    /// Whether the tables lag far behind the log. If such a node were elected, all clients would
-    /// wait.
+    /// Whether the tables lag far behind the log, or are not in memory. If such a node were elected,
+    /// all clients would wait.
     fn is_behind(&self) -> bool {
-        if self.lost.tables_lost {
+        if self.lost.tables_lost || self.is_loading {
             return true;
         }
         let committed = self.raft.raft.raft_log.committed;
@@ -559,8 +567,8 @@ impl RaftDriver {
     }
 
     /// Draws election timeouts from the driver's seed. raft-rs draws its own at every change; this
-    /// one is set before time passes. A node with lagging tables waits two timeouts longer, so that
-    /// it leads only if no other node can.
+    /// one is set before time passes. A node with lagging tables waits for [`TIMEOUTS_BEHIND`], so
+    /// that it leads only if no other node can.
     fn draw_timeout(&mut self) {
         let now = (self.raft.raft.term, self.raft.raft.state);
         if now != self.drawn_for || self.timeout_ticks == 0 {
@@ -568,7 +576,8 @@ impl RaftDriver {
             let extra = self.random.below(self.election_ticks as u64) as usize;
             self.timeout_ticks = self.election_ticks + extra;
         }
-        let wait = 2 * self.election_ticks * usize::from(self.is_behind());
+        let more = (TIMEOUTS_BEHIND - 1) * self.election_ticks;
+        let wait = more * usize::from(self.is_behind());
         // Below the floor, it never asks for votes.
         let timeout = match self.inquiry.floor() {
             Some(_) => usize::MAX - 1,

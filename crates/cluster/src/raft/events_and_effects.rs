@@ -36,6 +36,8 @@ pub(crate) enum RaftEvent {
     Tick,
     /// The tables are applied through this entry.
     Applied(u64),
+    /// The tables are in memory.
+    TablesLoaded,
     /// A node has sent a message.
     Message(NodeId, Bytes),
     /// A node has sent a message of a start inquiry.

@@ -124,6 +124,8 @@ mod tests {
         assert!(count < 20 || sum.replacements > 0, "no node was replaced");
         assert!(count < 20 || sum.installs > 0, "no image was installed");
         assert!(count < 20 || sum.scans > 100, "few scans were answered");
+        let from_image = sum.reads_from_image;
+        assert!(count < 100 || from_image > 5, "few were read from images");
         assert!(count < 20 || sum.deletions > 100, "few rows were deleted");
         let after_drop = sum.after_drop;
         assert!(count < 100 || after_drop > 0, "no entry followed a drop");

@@ -28,6 +28,8 @@ pub(super) enum Part {
     Worker(u16),
     PayloadWriter(u16),
     Applier,
+    /// The end of the loading of the tables.
+    Loading,
     Fetches,
     Scans,
     Checkpointer,
@@ -45,6 +47,7 @@ impl Part {
             Self::Scans => 4,
             Self::Checkpointer => 5,
             Self::ImageReceiver => 6,
+            Self::Loading => 7,
             Self::Worker(number) => 1 << 16 | u64::from(number),
             Self::PayloadWriter(number) => 2 << 16 | u64::from(number),
         }
@@ -58,6 +61,8 @@ pub(super) struct Running {
     pub(super) admitted: Admitted,
     /// The numbers in its configuration.
     pub(super) configured: Vec<u64>,
+    /// Its tables are not in memory, as far as it knows.
+    is_loading: bool,
     /// Its manifest says that it may have forgotten promises.
     pub(super) forgets: bool,
     /// Number of the disk's events before which a crash would contradict messages that the node has
@@ -219,6 +224,7 @@ impl SimNode {
             inbox: NodeInbox::new(&parts.shared, &self.options),
             admitted,
             configured: self.options.addresses.keys().copied().collect(),
+            is_loading: parts.shared.replica.began_with_tables(),
             parts,
             forgets,
             crash_from: self.disk.events(),
@@ -308,6 +314,7 @@ impl SimNode {
         let waiting = usize::from(self.waits_for_room(Part::RaftWriter));
         note(Part::RaftWriter, shared.raft_writer.len() + waiting);
         note(Part::Applier, shared.applier.len());
+        note(Part::Loading, usize::from(running.is_loading));
         note(Part::Fetches, shared.fetches.len());
         note(Part::Scans, shared.scans.len());
         note(Part::Checkpointer, shared.images.len());
@@ -350,6 +357,10 @@ impl SimNode {
             Part::Applier => {
                 let events = shared.applier.take_all(now)?;
                 parts::run_applier(&shared, &mut parts.applier, events);
+            }
+            Part::Loading => {
+                running.is_loading = false;
+                parts::run_loading(&shared);
             }
             Part::Fetches => parts::run_fetches(&shared, shared.fetches.take_all(now)?),
             Part::Scans => run_scans(&shared, shared.scans.take_all(now)?),

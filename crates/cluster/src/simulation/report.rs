@@ -11,6 +11,8 @@ pub struct SimReport {
     pub reads: usize,
     /// Scans and counts that were answered.
     pub scans: usize,
+    /// Reads that nodes have answered from their images, before their tables were in memory.
+    pub reads_from_image: usize,
     /// Rows that were deleted.
     pub deletions: usize,
     /// Tables that were dropped.
@@ -80,6 +82,7 @@ impl SimReport {
             (&mut self.acknowledged, other.acknowledged),
             (&mut self.reads, other.reads),
             (&mut self.scans, other.scans),
+            (&mut self.reads_from_image, other.reads_from_image),
             (&mut self.deletions, other.deletions),
             (&mut self.drops, other.drops),
             (&mut self.after_drop, other.after_drop),

@@ -424,6 +424,8 @@ impl World {
                         self.report.waits_for_room += 1;
                         (5 + self.random.below(10)) * MS
                     }
+                    // Some tables are large.
+                    Part::Loading => self.random.below(4) * self.random.below(500 * MS),
                     Part::RaftWriter | Part::PayloadWriter(_) if self.nodes[node].is_stuck => {
                         5_000 * MS
                     }
@@ -499,6 +501,7 @@ impl World {
                 Count::ImagesWritten,
                 Count::PayloadsDamaged,
                 Count::ImageFilesDamaged,
+                Count::ReadsFromImage,
             ];
             let metrics = node.shared().map(|it| &it.metrics);
             counts.map(|count| metrics.map_or(0, |it| it.count(count)) as usize)
@@ -509,6 +512,7 @@ impl World {
         self.report.images += after[0] - before[0];
         self.report.found_payloads += after[1] - before[1];
         self.report.found_files += after[2] - before[2];
+        self.report.reads_from_image += after[3] - before[3];
         if let Some(at) = next {
             // A worker wants to be called again, with or without new events.
             let delay = at.saturating_sub(self.now) + 1;

@@ -345,7 +345,8 @@ fn bytes_of(response: &Response) -> usize {
             | Response::TableCleared { .. }
             | Response::BackupBegun { .. }
             | Response::SessionTaken { .. }
-            | Response::Behind { .. } => 0,
+            | Response::Behind { .. }
+            | Response::EntryPassed { .. } => 0,
         }
 }
 

@@ -470,7 +470,7 @@ fn hashes_and_junk_depose_no_leader() {
             encoded(&transfers(session, group)).unwrap()
         });
         let mut hashes: Vec<TcpStream> = (0..4).map(|_| welcome(address)).collect();
-        let hash = encoded(&Request::StateHash).unwrap();
+        let hash = encoded(&Request::StateHash { at: None }).unwrap();
         let begin = Instant::now();
         let (mut answered, mut busy) = (0, 0);
         while begin.elapsed() < FLOOD {

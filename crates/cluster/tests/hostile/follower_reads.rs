@@ -1,9 +1,10 @@
 //! Reads that followers answer.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use namiki_client::protocol::{Command, Outcome, ScanRange, Write};
-use namiki_client::{Client, ClientError, Consistency, ReadNode, ReadOptions};
+use namiki_client::{Client, ClientError, Consistency, ReadNode, ReadOptions, states_at_one_entry};
 
 use crate::alone;
 use crate::cluster::{Cluster, NODES};
@@ -141,4 +142,40 @@ fn without_a_majority_only_strong_reads_stop() {
             Err(error) => panic!("{error}"),
         }
     }
+}
+
+#[test]
+fn nodes_are_compared_while_they_serve() {
+    let _alone = alone();
+    let cluster = Cluster::start_plain();
+    let mut client = cluster.client();
+    let table = client.create_table("rows", false).unwrap();
+    let mut session = client.open_session().unwrap();
+    let addresses = (1..=NODES).map(|node| cluster.client_address(node).to_owned());
+    let addresses: Vec<String> = addresses.collect();
+    let compare = || {
+        let states = states_at_one_entry(&addresses, &cluster.options).unwrap();
+        assert!(states.nodes.iter().map(|it| it.node).eq(1..=NODES));
+        assert!(states.are_equal(), "{states:?}");
+        states.lsn
+    };
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let is_over = &is_over;
+        let writer = scope.spawn(move || {
+            let mut written = 0_u64;
+            while !is_over.load(Ordering::Relaxed) {
+                written += 1;
+                let key = (written % 100).to_le_bytes();
+                let group = session.submit(vec![put(table, &key, written)]).unwrap();
+                assert_eq!(session.wait(group).unwrap(), [Outcome::Done]);
+            }
+        });
+        let lsns: Vec<u64> = (0..3).map(|_| compare()).collect();
+        is_over.store(true, Ordering::Relaxed);
+        writer.join().unwrap();
+        assert!(lsns.is_sorted_by(|one, next| one < next), "{lsns:?}");
+    });
+    // Nothing is written any more.
+    compare();
 }

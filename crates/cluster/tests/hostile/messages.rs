@@ -135,7 +135,9 @@ pub(crate) fn request(random: &mut Random) -> Vec<u8> {
             name: "another".to_owned(),
             eight_byte_keys: false,
         },
-        7 => Request::StateHash,
+        7 => Request::StateHash {
+            at: random.chance(0.5).then(|| random.below(1000)),
+        },
         // Of no table that there is.
         8 => Request::ClearTable {
             table: 1000 + random.below(9) as u32,

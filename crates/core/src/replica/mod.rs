@@ -160,6 +160,12 @@ impl Replica {
         Ok(replica)
     }
 
+    /// Whether there were tables to bring into memory when it was opened.
+    #[must_use]
+    pub fn began_with_tables(&self) -> bool {
+        self.db.shared.loader.progress().tables_total > 0
+    }
+
     /// Waits until all tables are in memory.
     ///
     /// # Errors
@@ -323,6 +329,12 @@ impl Replica {
         let catalogue = self.db.shared.catalogue.lock();
         let tables = catalogue.manifest.tables.iter();
         tables.filter(|info| info.id != RESERVED).cloned().collect()
+    }
+
+    /// Whether there is such a table of clients.
+    #[must_use]
+    pub fn has_table(&self, id: TableId) -> bool {
+        self.raw_table(id).is_some()
     }
 
     /// A table of clients.

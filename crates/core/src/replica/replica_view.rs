@@ -1,4 +1,7 @@
 //! The state of a replica at one entry of the log, read while later groups are applied.
+//!
+//! [`ReplicaView::read`] and [`ReplicaView::rows`] read tables that are not in memory yet from the image, as every view does. What
+//! needs the stamps of rows waits for them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -107,8 +110,48 @@ impl ReplicaView {
         )
     }
 
+    /// Copies the value of a key into `into`; returns whether the key has one.
+    ///
+    /// # Errors
+    /// As [`ReplicaView::rows`].
+    pub fn read(&self, table: TableId, key: &[u8], into: &mut Vec<u8>) -> Result<bool, Error> {
+        into.clear();
+        let raw_table = self.raw_table(table)?;
+        if raw_table.check_key(key).is_err() {
+            // A key that the table cannot hold is not there.
+            return Ok(false);
+        }
+        self.view.with_value(raw_table, key, |value| {
+            into.extend_from_slice(value.unwrap_or_default());
+            Ok(value.is_some())
+        })
+    }
+
+    /// Visits the rows of a table within bounds, in the order of their keys, until the visitor stops: key and value.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchTable`]; [`Error::ViewExpired`]; [`Error::TableNotLoaded`] of an image that cannot be read;
+    /// [`Error::Closed`].
+    pub fn rows(
+        &self,
+        table: TableId,
+        bounds: (Bound<&[u8]>, Bound<&[u8]>),
+        mut visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> Result<(), Error> {
+        let range = ScanRange::forward(bounds.0, bounds.1);
+        let raw_table = self.raw_table(table)?;
+        self.view
+            .scan_bytes(raw_table, range, |key, value| Ok(visit(key, value)))
+    }
+
+    /// A table of clients.
+    fn raw_table(&self, table: TableId) -> Result<&Arc<RawTable>, Error> {
+        let raw_table = self.raw_tables.get(&table).filter(|_| table != RESERVED);
+        raw_table.ok_or_else(|| no_such_table(table))
+    }
+
     /// Visits the rows of a table within bounds, in the order of their keys, until the visitor stops: key, value, and the
-    /// stamp of the group that wrote it.
+    /// stamp of the group that wrote it. Waits until the table is in memory.
     ///
     /// # Errors
     /// [`Error::NoSuchTable`]; [`Error::ViewExpired`]; [`Error::TableNotLoaded`]; [`Error::Closed`].

@@ -513,3 +513,66 @@ fn a_replica_is_used_as_soon_as_it_is_open() {
     group.seal().install(Stamp(2), &changes).unwrap();
     assert_eq!(rows(&replica).len() as u64, ROWS + 1);
 }
+
+#[test]
+fn views_read_the_image_before_tables_are_loaded() {
+    let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+    let builder = || Database::builder().disk(Arc::clone(&disk));
+    let rows = [
+        (NOTES, &b"a"[..], &b"1"[..]),
+        (NOTES, b"b", b"2"),
+        (NOTES, b"c", b"3"),
+    ];
+    {
+        let replica = Replica::open(builder(), "/replica").unwrap();
+        replica.create_table("accounts", true).unwrap();
+        replica.create_table("notes", false).unwrap();
+        let replica = Arc::new(replica);
+        install(&replica, 1, &rows);
+        let view = replica.view_for_image().unwrap();
+        replica.write_image(view, |_| true).unwrap();
+    }
+    let (open, held) = mpsc::channel::<()>();
+    let held = parking_lot::Mutex::new(held);
+    // It goes on when the sender is gone.
+    let before_load = Arc::new(move |_: &str| drop(held.lock().recv()));
+    let builder = builder().before_load(before_load);
+    let replica = Replica::open_unloaded(builder, "/replica").unwrap();
+    assert!(replica.began_with_tables());
+    let check = |view: &ReplicaView| {
+        let mut found = Vec::new();
+        let visit = |key: &[u8], value: &[u8]| {
+            found.push((key.to_vec(), value.to_vec()));
+            if found.len() < 2 {
+                ControlFlow::Continue(())
+            } else {
+                ControlFlow::Break(())
+            }
+        };
+        let after_a = (Bound::Excluded(&b"a"[..]), Bound::Unbounded);
+        view.rows(NOTES, after_a, visit).unwrap();
+        let expected = rows[1..].iter();
+        let expected = expected.map(|(_, key, value)| (key.to_vec(), value.to_vec()));
+        assert!(found.into_iter().eq(expected));
+        let mut value = b"of the row before".to_vec();
+        assert!(view.read(NOTES, b"b", &mut value).unwrap());
+        assert_eq!(value, b"2");
+        assert!(!view.read(NOTES, b"d", &mut value).unwrap() && value.is_empty());
+        // The table cannot hold the key.
+        assert!(!view.read(ACCOUNTS, b"a", &mut value).unwrap());
+        for unknown in [TableId(0), TableId(3)] {
+            let read = view.read(unknown, b"a", &mut value);
+            assert!(matches!(read, Err(Error::NoSuchTable { .. })), "{read:?}");
+        }
+        assert_eq!(view.stamp(), Stamp(1));
+    };
+    let view = replica.view().unwrap();
+    check(&view);
+    drop(open);
+    replica.wait_until_loaded().unwrap();
+    check(&view);
+    check(&replica.view().unwrap());
+    let replica = Arc::new(replica);
+    install(&replica, 2, &[(NOTES, b"b", b"4")]);
+    check(&view);
+}
