@@ -158,7 +158,6 @@ pub(crate) enum ConnectionError {
     #[cfg(feature = "tls")]
     #[error(transparent)]
     Handshake(#[from] crate::tls::HandshakeError),
-    #[cfg(any(feature = "async", feature = "tls"))]
     #[error("it takes too long")]
     Late,
 }
