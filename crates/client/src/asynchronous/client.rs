@@ -3,12 +3,13 @@
 use std::time::Instant;
 
 use super::link::Link;
+use super::pending::PendingRequest;
 use super::reader::AsyncReader;
 use super::session::AsyncSession;
-use crate::channel::{Key, SeenLsn};
+use crate::channel::SeenLsn;
 use crate::error::ClientError;
 use crate::links::{Links, OverChannel};
-use crate::options::ClientOptions;
+use crate::options::{ClientOptions, later};
 use crate::protocol::{Request, ScanRange, Scanned, TableEntry};
 use crate::read_options::ReadOptions;
 use crate::requests::{self, Rows};
@@ -34,7 +35,7 @@ impl AsyncClient {
         options: ClientOptions,
     ) -> Result<Self, ClientError> {
         let addresses = addresses.into_iter().map(Into::into).collect();
-        let deadline = Instant::now() + options.timeout;
+        let deadline = later(Instant::now(), options.timeout);
         let mut link = Link::over(requests::channel(addresses, options, SeenLsn::default())?);
         if !link.drive(|channel| channel.is_ready(), deadline).await {
             return Err(link.channel.unavailable());
@@ -144,9 +145,7 @@ impl AsyncClient {
             name: name.to_owned(),
             eight_byte_keys,
         };
-        let key = requests::ask_control(&mut self.links.leader.channel, &request)?;
-        self.wait(key).await?;
-        requests::table_of(&mut self.links.leader.channel, key)
+        self.ask(request)?.answer(requests::table_of).await
     }
 
     /// Drops a table with its rows. Returns whether there was one of this number; if not, an earlier
@@ -158,9 +157,7 @@ impl AsyncClient {
     /// [`ClientError::Refused`].
     pub async fn drop_table(&mut self, table: u32) -> Result<bool, ClientError> {
         let request = Request::DropTable { table };
-        let key = requests::ask_control(&mut self.links.leader.channel, &request)?;
-        self.wait(key).await?;
-        requests::dropped_of(&mut self.links.leader.channel, key)
+        self.ask(request)?.answer(requests::dropped_of).await
     }
 
     /// The address of the last node that was asked: the leader's, once it has answered.
@@ -169,12 +166,8 @@ impl AsyncClient {
         self.links.leader.channel.leader()
     }
 
-    async fn wait(&mut self, key: Key) -> Result<(), ClientError> {
-        let deadline = Instant::now() + self.links.leader.channel.options().timeout;
-        let is_answered = |channel: &crate::channel::Channel| channel.exchange.is_answered(key);
-        if self.links.leader.drive(is_answered, deadline).await {
-            return Ok(());
-        }
-        Err(requests::timed_out(&mut self.links.leader.channel, key))
+    fn ask(&mut self, request: Request) -> Result<PendingRequest<'_>, ClientError> {
+        let key = requests::ask_control(&mut self.links.leader.channel, request)?;
+        Ok(PendingRequest::new(&mut self.links.leader, key))
     }
 }

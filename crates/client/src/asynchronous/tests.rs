@@ -1,6 +1,10 @@
 //! The client for tasks against nodes that follow a script.
 
-use std::time::Instant;
+use std::net::TcpListener as StdListener;
+use std::pin::pin;
+use std::sync::mpsc::{Receiver, channel};
+use std::task::Poll;
+use std::time::{Duration, Instant};
 
 use tokio::net::TcpListener;
 
@@ -55,6 +59,28 @@ mod node {
 
         pub(super) fn say(&mut self, response: &Response) {
             self.0.write_all(&encoded(response).unwrap()).unwrap();
+        }
+
+        pub(super) fn opens_session(&mut self) {
+            let Some(Request::OpenSession { nonce }) = self.request() else {
+                panic!("a session is opened first")
+            };
+            self.say(&Response::SessionOpened {
+                nonce,
+                session: SESSION,
+            });
+        }
+
+        /// Answers the next request, which is one for the tables.
+        pub(super) fn tables(&mut self) {
+            let Some(Request::Tables { request, .. }) = self.request() else {
+                panic!("the tables are asked for")
+            };
+            self.say(&Response::Tables {
+                request,
+                tables: Vec::new(),
+                lsn: 1,
+            });
         }
 
         pub(super) fn group(&mut self) -> u64 {
@@ -262,5 +288,106 @@ async fn a_session_is_resumed_and_a_follower_read() {
     };
     assert_eq!(client.reading(&near).count(7).await.unwrap(), 5);
     assert_eq!(client.seen(), 101);
+    script.join().unwrap();
+}
+
+const WATCHDOG: Duration = Duration::from_secs(60);
+
+fn options() -> ClientOptions {
+    ClientOptions {
+        timeout: WATCHDOG,
+        // A busy machine is no silent node.
+        silence: WATCHDOG,
+        ..ClientOptions::default()
+    }
+}
+
+/// An address, and a node at it that follows a script.
+fn scripted(
+    run: impl FnOnce(StdListener) + Send + 'static,
+) -> (String, std::thread::JoinHandle<()>) {
+    let listener = StdListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    (address, std::thread::spawn(move || run(listener)))
+}
+
+/// Polls a call until the node has received its request, and cancels it.
+async fn cancel_when_asked(call: impl Future, asked: &Receiver<()>) {
+    let mut call = pin!(call);
+    std::future::poll_fn(|context| {
+        assert!(call.as_mut().poll(context).is_pending(), "it is answered");
+        if asked.try_recv().is_ok() {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_cancelled_control_request_leaves_no_answer_to_the_next() {
+    let (asked, is_asked) = channel();
+    let (cancelled, is_cancelled) = channel();
+    let (said, is_said) = channel();
+    let (address, script) = scripted(move |listener| {
+        let create = |node: &mut node::Node, expected: &str, table| match node.request() {
+            Some(Request::CreateTable { name, .. }) if name == expected => {
+                if name == "a" {
+                    asked.send(()).unwrap();
+                    is_cancelled.recv().unwrap();
+                }
+                let lsn = 5;
+                node.say(&Response::Table { name, table, lsn });
+            }
+            other => panic!("{other:?}"),
+        };
+        let mut node = node::Node::accept(&listener);
+        create(&mut node, "a", 1);
+        said.send(()).unwrap();
+        // The client closes the connection before it asks for anything else.
+        assert_eq!(node.request(), None);
+        let mut node = node::Node::accept(&listener);
+        create(&mut node, "b", 2);
+    });
+    let mut client = AsyncClient::connect([address], options()).await.unwrap();
+    cancel_when_asked(client.create_table("a", true), &is_asked).await;
+    cancelled.send(()).unwrap();
+    is_said.recv().unwrap();
+    assert_eq!(client.create_table("b", true).await.unwrap(), 2);
+    script.join().unwrap();
+}
+
+#[tokio::test]
+async fn a_cancelled_read_is_not_sent_again() {
+    let (asked, is_asked) = channel();
+    let (address, script) = scripted(move |listener| {
+        let mut client = node::Node::accept(&listener);
+        assert!(matches!(client.request(), Some(Request::Read { .. })));
+        asked.send(()).unwrap();
+        assert!(matches!(client.request(), Some(Request::Scan { .. })));
+        asked.send(()).unwrap();
+        drop(client);
+        let mut client = node::Node::accept(&listener);
+        client.tables();
+        let mut session = node::Node::accept(&listener);
+        session.opens_session();
+        assert!(matches!(session.request(), Some(Request::Outcomes { .. })));
+        asked.send(()).unwrap();
+        drop(session);
+        let mut session = node::Node::accept(&listener);
+        assert_eq!(session.group(), 1);
+        session.results(1);
+        assert_eq!(session.request(), None);
+    });
+    let mut client = AsyncClient::connect([address], options()).await.unwrap();
+    cancel_when_asked(client.read(vec![(1, vec![1])]), &is_asked).await;
+    cancel_when_asked(client.count(1), &is_asked).await;
+    assert!(client.tables().await.unwrap().is_empty());
+    let mut session = client.open_session().await.unwrap();
+    cancel_when_asked(session.outcomes(9), &is_asked).await;
+    let group = session.submit(commands()).await.unwrap();
+    assert_eq!(session.wait(group).await.unwrap(), [Outcome::Done]);
+    drop(session);
     script.join().unwrap();
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use super::connection::Connection;
 use crate::channel::{frame_of, hello};
 use crate::error::{ClientError, ConnectionError};
-use crate::options::ClientOptions;
+use crate::options::{ClientOptions, later};
 use crate::protocol::{NodeStatus, Request, Response};
 
 /// Backoff before a request is sent again to a node that is busy.
@@ -106,7 +106,7 @@ impl OneNode {
         request: &Request,
         timeout: Duration,
     ) -> Result<Response, ClientError> {
-        let deadline = Instant::now() + timeout;
+        let deadline = later(Instant::now(), timeout);
         let Self {
             address,
             cluster,

@@ -6,6 +6,7 @@ use super::link::Link;
 use crate::channel::Channel;
 use crate::error::ClientError;
 use crate::links::OverChannel;
+use crate::options::later;
 use crate::protocol::{Command, Outcome, SessionId};
 use crate::requests::{self, Group, GroupOutcomes, HeldSession};
 use crate::token::SessionToken;
@@ -26,7 +27,7 @@ impl Session {
     pub(super) fn open(channel: Channel) -> Result<Self, ClientError> {
         let mut link = Link::over(channel);
         let (key, nonce) = requests::ask_session(&mut link.channel)?;
-        let deadline = Instant::now() + link.channel.options().timeout;
+        let deadline = later(Instant::now(), link.channel.options().timeout);
         if !link.drive(|channel| channel.exchange.is_answered(key), deadline) {
             return Err(requests::timed_out(&mut link.channel, key));
         }
@@ -41,7 +42,7 @@ impl Session {
     pub(super) fn resume(channel: Channel, token: SessionToken) -> Result<Self, ClientError> {
         let mut link = Link::over(channel);
         let key = requests::ask_resume(&mut link.channel, &token)?;
-        let deadline = Instant::now() + link.channel.options().timeout;
+        let deadline = later(Instant::now(), link.channel.options().timeout);
         if !link.drive(|channel| channel.exchange.is_answered(key), deadline) {
             return Err(requests::timed_out(&mut link.channel, key));
         }
@@ -89,7 +90,7 @@ impl Session {
         self.reads += 1;
         let channel = &mut self.link.channel;
         let key = self.held.ask_outcomes(channel, self.reads, group)?;
-        let deadline = Instant::now() + channel.options().timeout;
+        let deadline = later(Instant::now(), channel.options().timeout);
         let is_answered = |channel: &Channel| channel.exchange.is_answered(key);
         if !self.link.drive(is_answered, deadline) {
             return Err(requests::timed_out(&mut self.link.channel, key));
@@ -156,7 +157,7 @@ impl Session {
     fn wait_for_room(&mut self) -> Result<(), ClientError> {
         let options = self.link.channel.options();
         let window = options.window.max(1);
-        let deadline = Instant::now() + options.timeout;
+        let deadline = later(Instant::now(), options.timeout);
         let has_room = |channel: &Channel| channel.exchange.groups_in_flight() < window;
         if self.link.drive(has_room, deadline) {
             return Ok(());
@@ -173,7 +174,7 @@ impl Session {
     /// waited for again. [`ClientError::Refused`], [`ClientError::NoSuchSession`],
     /// [`ClientError::NoSuchGroup`].
     pub fn wait(&mut self, group: Group) -> Result<Vec<Outcome>, ClientError> {
-        let deadline = Instant::now() + self.link.channel.options().timeout;
+        let deadline = later(Instant::now(), self.link.channel.options().timeout);
         self.wait_until(group, deadline)
     }
 
@@ -224,7 +225,7 @@ impl Session {
     pub fn close(mut self) -> Result<(), ClientError> {
         let channel = &mut self.link.channel;
         let key = self.held.ask_close(channel)?;
-        let deadline = Instant::now() + channel.options().timeout;
+        let deadline = later(Instant::now(), channel.options().timeout);
         let is_answered = |channel: &Channel| channel.exchange.is_answered(key);
         if !self.link.drive(is_answered, deadline) {
             return Err(requests::timed_out(&mut self.link.channel, key));

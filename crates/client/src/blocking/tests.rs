@@ -6,7 +6,7 @@ use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use super::{Client, Session, status};
+use super::{BackupSource, Client, Session, status};
 use crate::protocol::{
     Command, Freshness, MemberChange, Outcome, PROTOCOL_VERSION, Request, Response, Scanned,
     SessionId, decode, encoded,
@@ -772,5 +772,39 @@ fn groups_are_acknowledged_when_their_results_are_taken_or_recorded() {
     pay(&mut session);
     session.acknowledge_taken();
     pay(&mut session);
+    node.join().unwrap();
+}
+
+#[test]
+fn a_client_may_wait_for_ever() {
+    let address = Address::new();
+    let name = address.name.clone();
+    let node = script(move || {
+        let mut node = address.accept();
+        let Some(Request::Tables { request, .. }) = node.request() else {
+            panic!("the tables are asked for")
+        };
+        node.say(&Response::Tables {
+            request,
+            tables: Vec::new(),
+            lsn: 1,
+        });
+        let mut node = address.accept();
+        assert_eq!(node.request(), Some(Request::BeginBackup));
+        node.say(&Response::BackupBegun {
+            image: 5,
+            lsn: 9,
+            bytes: 3,
+        });
+    });
+    let options = ClientOptions {
+        timeout: Duration::MAX,
+        connect_timeout: Duration::MAX,
+        silence: Duration::MAX,
+        ..options()
+    };
+    let mut client = Client::connect([name.clone()], options.clone()).unwrap();
+    assert!(client.tables().unwrap().is_empty());
+    BackupSource::begin(&name, &options).unwrap();
     node.join().unwrap();
 }

@@ -14,7 +14,10 @@
 //! - C2. An answer is final.
 //! - C3. All connections are to one cluster: that of the options, or else that of the first node
 //!   that says welcome. Another cluster may have taken an address since.
+//! - C4. A connection that owes the answer to a forgotten control request is closed before anything
+//!   else is sent (X2 of the exchange).
 
+mod control;
 mod exchange;
 mod leader_finder;
 #[cfg(test)]
@@ -28,7 +31,7 @@ pub(crate) use exchange::{Answer, Exchange, Key, ResumedSession};
 pub(crate) use leader_finder::LeaderFinder;
 
 use crate::error::{ClientError, ConnectionError};
-use crate::options::ClientOptions;
+use crate::options::{ClientOptions, later};
 use crate::protocol::{MAGIC, PROTOCOL_VERSION, Request, Response, Role, encoded};
 
 /// Backoff before a request is sent again to a node that is busy or was deposed.
@@ -193,8 +196,8 @@ impl Channel {
             }
             State::Greeting { since, said_hello } => {
                 // A stopped node still accepts connections.
-                let patience = self.options.connect_timeout.min(2 * self.options.silence);
-                let until = *since + patience;
+                let silence = self.options.silence.saturating_mul(2);
+                let until = later(*since, self.options.connect_timeout.min(silence));
                 if !std::mem::replace(said_hello, true) {
                     return Step::Send(hello(self.options.cluster));
                 }
@@ -209,6 +212,13 @@ impl Channel {
     }
 
     fn step_ready(&mut self, now: Instant) -> Step {
+        if self.exchange.owes_forgotten() {
+            self.note("it had not answered when the request was given up");
+            self.exchange.disconnected();
+            self.finder.repeat();
+            self.state = State::Closing { retry_at: now };
+            return self.step(now);
+        }
         let owed = self.exchange.awaits_answer();
         let next = self.exchange.next_to_send(now);
         let State::Ready {
@@ -227,10 +237,11 @@ impl Channel {
         }
         let silence = self.options.silence;
         if !owed {
-            let until = self.exchange.next_due().unwrap_or(now + silence);
+            let until = self.exchange.next_due();
+            let until = until.unwrap_or_else(|| later(now, silence));
             return Step::Receive(until);
         }
-        let until = *quiet_since + silence;
+        let until = later(*quiet_since, silence);
         if now < until {
             let due = self.exchange.next_due().unwrap_or(until);
             return Step::Receive(due.min(until));
@@ -259,6 +270,12 @@ impl Channel {
         let retry_at = now + self.finder.failed();
         self.exchange.disconnected();
         self.state = State::Closing { retry_at };
+    }
+
+    /// The node has answered a request.
+    fn has_answered(&mut self) {
+        self.finder.succeeded();
+        self.behind = None;
     }
 
     fn note(&mut self, why: &str) {
@@ -294,12 +311,15 @@ impl Channel {
             State::Greeting { .. } => return self.received_greeting(response, now),
             State::Disconnected { .. } | State::Closing { .. } => return,
         }
+        self.seen.note(lsn_of(&response));
+        if let Some(control) = control_answer(&response) {
+            self.has_answered();
+            return self.exchange.answer_control(&response, control);
+        }
         let answer = |this: &mut Self, key, answer| {
-            this.finder.succeeded();
-            this.behind = None;
+            this.has_answered();
             this.exchange.answer(key, answer);
         };
-        self.seen.note(lsn_of(&response));
         match response {
             Response::Results {
                 group, outcomes, ..
@@ -313,23 +333,11 @@ impl Channel {
                 Key::from_number(request),
                 Answer::Rows { values, lsn },
             ),
-            Response::SessionOpened { session, .. } => {
-                answer(self, Key::Control, Answer::SessionOpened(session));
-            }
-            Response::SessionClosed { .. } => answer(self, Key::Control, Answer::SessionClosed),
-            Response::Table { table, .. } => answer(self, Key::Control, Answer::Table(table)),
-            Response::TableDropped { existed, .. } => {
-                answer(self, Key::Control, Answer::TableDropped(existed));
-            }
             Response::Tables {
                 request, tables, ..
             } => answer(self, Key::from_number(request), Answer::Tables(tables)),
             Response::Scanned { request, scanned } => {
                 answer(self, Key::from_number(request), Answer::Scanned(scanned));
-            }
-            Response::MembersChanged(_) => answer(self, Key::Control, Answer::MembersChanged),
-            Response::SessionsFull { limit, .. } => {
-                answer(self, Key::Control, Answer::SessionsFull(limit));
             }
             Response::Nodes { addresses } => self.finder.learn(addresses),
             Response::Disconnected { reason } => self.give_up(now, &reason.to_string()),
@@ -344,21 +352,6 @@ impl Channel {
             Response::SessionTaken { session } => {
                 self.finder.succeeded();
                 self.exchange.answer_all(|| Answer::SessionTaken(session));
-            }
-            Response::SessionResumed {
-                fence,
-                first_group,
-                acknowledged_through,
-                groups,
-                ..
-            } => {
-                let resumed = ResumedSession {
-                    fence,
-                    first_group,
-                    acknowledged_through,
-                    groups,
-                };
-                answer(self, Key::Control, Answer::SessionResumed(resumed));
             }
             Response::GroupOutcomes { request, outcomes } => {
                 let key = Key::from_number(request);
@@ -393,8 +386,15 @@ impl Channel {
                 Role::TakingOffice => self.note("it is taking office"),
                 _ => self.redirect(None, DOES_NOT_LEAD, now),
             },
-            // Not asked for on a channel.
-            Response::Welcome { .. }
+            // Not asked for on a channel, or taken above.
+            Response::SessionOpened { .. }
+            | Response::SessionClosed { .. }
+            | Response::SessionsFull { .. }
+            | Response::SessionResumed { .. }
+            | Response::Table { .. }
+            | Response::TableDropped { .. }
+            | Response::MembersChanged(_)
+            | Response::Welcome { .. }
             | Response::OtherCluster { .. }
             | Response::LinksCut { .. }
             | Response::BackupBegun { .. }
@@ -433,6 +433,31 @@ impl Channel {
         self.exchange.disconnected();
         self.state = State::Closing { retry_at };
     }
+}
+
+/// The answer to a control request in a response; `None` for other responses.
+fn control_answer(response: &Response) -> Option<Answer> {
+    Some(match response {
+        Response::SessionOpened { session, .. } => Answer::SessionOpened(*session),
+        Response::SessionsFull { limit, .. } => Answer::SessionsFull(*limit),
+        Response::SessionClosed { .. } => Answer::SessionClosed,
+        Response::SessionResumed {
+            fence,
+            first_group,
+            acknowledged_through,
+            groups,
+            ..
+        } => Answer::SessionResumed(ResumedSession {
+            fence: *fence,
+            first_group: *first_group,
+            acknowledged_through: *acknowledged_through,
+            groups: groups.clone(),
+        }),
+        Response::Table { table, .. } => Answer::Table(*table),
+        Response::TableDropped { existed, .. } => Answer::TableDropped(*existed),
+        Response::MembersChanged(_) => Answer::MembersChanged,
+        _ => return None,
+    })
 }
 
 /// The LSN of a response, or 0.
