@@ -242,12 +242,17 @@ async fn a_session_is_resumed_and_a_follower_read() {
             first_group: 100,
             acknowledged_through: 0,
             groups: vec![1],
+            lsn: 51,
         });
         let Some(Request::Outcomes { request, .. }) = node.request() else {
             panic!("it asks for outcomes")
         };
         let outcomes = Some(Vec::new());
-        node.say(&Response::GroupOutcomes { request, outcomes });
+        node.say(&Response::GroupOutcomes {
+            request,
+            outcomes,
+            lsn: 52,
+        });
         for number in [1, 100] {
             assert_eq!(node.group(), number);
             node.results(number);
@@ -274,9 +279,10 @@ async fn a_session_is_resumed_and_a_follower_read() {
         .unwrap();
     let token = format!("{CLUSTER:x}.4.2c").parse().unwrap();
     let mut session = client.resume(&token).await.unwrap();
-    assert_eq!(session.earlier_groups(), [1]);
+    assert_eq!((client.seen(), session.earlier_groups()), (51, &[1][..]));
     let outcomes = session.outcomes(1).await.unwrap();
     assert_eq!(outcomes, GroupOutcomes::NotExecuted);
+    assert_eq!(client.seen(), 52);
     let group = session.submit_again(1, commands()).await.unwrap();
     assert_eq!(session.wait(group).await.unwrap(), [Outcome::Done]);
     session.acknowledge_taken();

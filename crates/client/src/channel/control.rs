@@ -79,6 +79,7 @@ mod tests {
                     first_group: 1,
                     acknowledged_through: 0,
                     groups: Vec::new(),
+                    lsn: 1,
                 },
             ),
             (

@@ -353,7 +353,9 @@ impl Channel {
                 self.finder.succeeded();
                 self.exchange.answer_all(|| Answer::SessionTaken(session));
             }
-            Response::GroupOutcomes { request, outcomes } => {
+            Response::GroupOutcomes {
+                request, outcomes, ..
+            } => {
                 let key = Key::from_number(request);
                 answer(self, key, Answer::GroupOutcomes(outcomes));
             }
@@ -467,6 +469,8 @@ fn lsn_of(response: &Response) -> u64 {
         | Response::Rows { lsn, .. }
         | Response::Tables { lsn, .. }
         | Response::Table { lsn, .. }
+        | Response::SessionResumed { lsn, .. }
+        | Response::GroupOutcomes { lsn, .. }
         | Response::TableDropped { lsn, .. } => *lsn,
         Response::Scanned { scanned, .. } => scanned.lsn,
         _ => 0,

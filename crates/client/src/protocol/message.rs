@@ -7,7 +7,7 @@ use super::{Command, Outcome};
 /// The first bytes of a connection.
 pub const MAGIC: u32 = 0x4e4d_4b31;
 /// Version of the protocol. Every incompatible change raises it.
-pub const PROTOCOL_VERSION: u16 = 7;
+pub const PROTOCOL_VERSION: u16 = 8;
 /// The longest first message, in bytes.
 pub const HELLO_BYTES_MAX: usize = 1024;
 /// The longest message, in bytes.
@@ -363,6 +363,8 @@ pub enum Response {
         acknowledged_through: u64,
         /// The groups of earlier holders with outcomes that are kept.
         groups: Vec<u64>,
+        /// LSN of an entry by which all groups of earlier holders are in the log.
+        lsn: u64,
     },
     /// The session was resumed by another process since: the request was not executed.
     SessionTaken {
@@ -376,6 +378,8 @@ pub enum Response {
         /// `None`: they were acknowledged, and are forgotten. Empty: no command of the group is in
         /// the log. Otherwise one for each command, and `None` for those that are not in the log.
         outcomes: Option<Vec<Option<Outcome>>>,
+        /// LSN of a state that has them.
+        lsn: u64,
     },
     /// Where the members are reached by clients, as far as the log says. A node sends it when they change; it answers no request.
     Nodes {

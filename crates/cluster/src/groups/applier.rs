@@ -404,7 +404,7 @@ impl Applier {
             } => {
                 let resumed =
                     (self.shared.sessions.lock()).resume(index, *session, *nonce, *attempt);
-                return self.answer_resumed(&control, *session, resumed);
+                return self.answer_resumed(index, &control, *session, resumed);
             }
             Control::CloseHeldSession { session, fence } => {
                 let session = *session;
@@ -475,6 +475,7 @@ impl Applier {
     /// in flight are waited for.
     fn answer_resumed(
         &self,
+        index: u64,
         control: &Control,
         session: SessionId,
         resumed: Result<Resumed, ResumeRefusal>,
@@ -490,7 +491,8 @@ impl Applier {
         for connection in waiting {
             let answer = match resumed {
                 Ok(resumed) => {
-                    self.shared.answer_resumed(connection, session, resumed);
+                    self.shared
+                        .answer_resumed(connection, session, resumed, index);
                     continue;
                 }
                 Err(ResumeRefusal::NoSuchSession) => Response::NoSuchSession { session },
@@ -567,6 +569,7 @@ impl Applier {
                     Some(KnownGroup::Outcomes(known)) => Some(known),
                     _ => None,
                 },
+                lsn: self.applied,
             },
         }
     }
