@@ -10,7 +10,7 @@ use crate::channel::SeenLsn;
 use crate::error::ClientError;
 use crate::links::{Links, OverChannel};
 use crate::options::{ClientOptions, later};
-use crate::protocol::{Request, ScanRange, Scanned, TableEntry};
+use crate::protocol::{MemberChange, Request, ScanRange, Scanned, TableEntry};
 use crate::read_options::ReadOptions;
 use crate::requests::{self, Rows};
 use crate::token::SessionToken;
@@ -158,6 +158,19 @@ impl AsyncClient {
     pub async fn drop_table(&mut self, table: u32) -> Result<bool, ClientError> {
         let request = Request::DropTable { table };
         self.ask(request)?.answer(requests::dropped_of).await
+    }
+
+    /// Changes the members of the cluster. The call is idempotent. A node that is replaced counts no
+    /// more from then on, so the caller must know that its directory is lost; one that is removed stops. A new member does not
+    /// vote yet: see [`NodeStatus::members`](crate::protocol::NodeStatus::members).
+    ///
+    /// # Errors
+    /// [`ClientError::Unavailable`]: the change may still be made later, so check the members or ask
+    /// again. [`ClientError::Refused`] if it would stop the cluster, or does not fit the members.
+    pub async fn change_members(&mut self, change: &MemberChange) -> Result<(), ClientError> {
+        let request = Request::ChangeMembers(change.clone());
+        let answer = requests::members_changed_of;
+        self.ask(request)?.answer(answer).await
     }
 
     /// The address of the last node that was asked: the leader's, once it has answered.

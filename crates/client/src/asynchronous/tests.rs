@@ -10,7 +10,8 @@ use tokio::net::TcpListener;
 
 use super::AsyncClient;
 use crate::protocol::{
-    Command, Freshness, Outcome, PROTOCOL_VERSION, Request, Response, Scanned, SessionId, encoded,
+    Command, Freshness, MemberChange, Outcome, PROTOCOL_VERSION, Request, Response, Scanned,
+    SessionId, encoded,
 };
 use crate::{ClientError, ClientOptions, Consistency, GroupOutcomes, ReadNode, ReadOptions};
 
@@ -395,5 +396,65 @@ async fn a_cancelled_read_is_not_sent_again() {
     let group = session.submit(commands()).await.unwrap();
     assert_eq!(session.wait(group).await.unwrap(), [Outcome::Done]);
     drop(session);
+    script.join().unwrap();
+}
+
+#[tokio::test]
+async fn a_task_changes_members() {
+    let change = MemberChange::Remove {
+        node: 3,
+        incarnation: 1,
+    };
+    let asked = Request::ChangeMembers(change.clone());
+    let made = change.clone();
+    let (address, script) = scripted(move |listener| {
+        let mut node = node::Node::accept(&listener);
+        assert_eq!(node.request(), Some(asked.clone()));
+        node.say(&Response::MembersChanged(made));
+        assert_eq!(node.request(), Some(asked));
+        node.say(&Response::Refused {
+            request: 0,
+            reason: "node 3 leads".to_owned(),
+        });
+    });
+    let mut client = AsyncClient::connect([address], options()).await.unwrap();
+    client.change_members(&change).await.unwrap();
+    let refused = client.change_members(&change).await.unwrap_err();
+    assert!(matches!(refused, ClientError::Refused { reason } if reason == "node 3 leads"));
+    script.join().unwrap();
+}
+
+/// A node tells a session where the members are, and ends without having read its groups.
+#[tokio::test]
+async fn a_task_learns_from_a_killed_node() {
+    let new = StdListener::bind("127.0.0.1:0").unwrap();
+    let (submitted, is_submitted) = channel();
+    let (ended, has_ended) = channel();
+    let (address, script) = scripted(move |old| {
+        let client = node::Node::accept(&old);
+        let mut node = node::Node::accept(&old);
+        node.opens_session();
+        is_submitted.recv().unwrap();
+        node.say(&Response::Nodes {
+            addresses: vec![new.local_addr().unwrap().to_string()],
+        });
+        // The connection is reset, since there are unread bytes.
+        drop((client, node, old));
+        ended.send(()).unwrap();
+        let mut node = node::Node::accept(&new);
+        for group in 1..=2 {
+            assert_eq!(node.group(), group);
+            node.results(group);
+        }
+    });
+    let client = AsyncClient::connect([address], options()).await.unwrap();
+    let mut session = client.open_session().await.unwrap();
+    let first = session.submit(commands()).await.unwrap();
+    submitted.send(()).unwrap();
+    has_ended.recv().unwrap();
+    let second = session.submit(commands()).await.unwrap();
+    for group in [first, second] {
+        assert_eq!(session.wait(group).await.unwrap(), [Outcome::Done]);
+    }
     script.join().unwrap();
 }

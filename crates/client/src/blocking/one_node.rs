@@ -10,7 +10,7 @@ use super::connection::Connection;
 use crate::channel::{frame_of, hello};
 use crate::error::{ClientError, ConnectionError};
 use crate::options::{ClientOptions, later};
-use crate::protocol::{NodeStatus, Request, Response};
+use crate::protocol::{NodeStatus, PROTOCOL_VERSION, Request, Response};
 
 /// Backoff before a request is sent again to a node that is busy.
 const BUSY_BACKOFF: Duration = Duration::from_millis(20);
@@ -116,6 +116,9 @@ impl OneNode {
         connection.send(&frame_of(request)).map_err(failed)?;
         while let Some(response) = connection.receive(deadline).map_err(failed)? {
             match (response, *cluster) {
+                (Response::Welcome { version, .. }, _) if version != PROTOCOL_VERSION => {
+                    return Err(ClientError::other_version(address.clone(), version));
+                }
                 (
                     Response::Welcome { cluster: found, .. }
                     | Response::OtherCluster { cluster: found },
@@ -127,7 +130,8 @@ impl OneNode {
                         found,
                     });
                 }
-                (Response::Welcome { .. }, _) => {}
+                // No answer: a node also sends the addresses when they change.
+                (Response::Welcome { .. } | Response::Nodes { .. }, _) => {}
                 // It works for another client, or has just done so.
                 (Response::Busy { .. }, _) if Instant::now() + BUSY_BACKOFF < deadline => {
                     thread::sleep(BUSY_BACKOFF);

@@ -109,7 +109,7 @@ impl Session {
         group: u64,
         commands: Vec<Command>,
     ) -> Result<Group, ClientError> {
-        self.wait_for_room()?;
+        self.wait_for_room(1)?;
         let group = self
             .held
             .ask_again(&mut self.link.channel, group, commands)?;
@@ -147,18 +147,38 @@ impl Session {
     /// # Errors
     /// [`ClientError::OutcomeUnknown`] of the oldest group in flight if none is answered in time: these commands were not sent.
     pub fn submit(&mut self, commands: Vec<Command>) -> Result<Group, ClientError> {
-        self.wait_for_room()?;
+        self.wait_for_room(1)?;
         let group = self.held.ask(&mut self.link.channel, commands)?;
         self.link.pump();
         Ok(group)
     }
 
-    /// Waits until the window has room for a group.
-    fn wait_for_room(&mut self) -> Result<(), ClientError> {
+    /// Sends several groups together, each as [`submit`](Self::submit) does.
+    ///
+    /// # Errors
+    /// As [`submit`](Self::submit): none of the groups was sent. [`ClientError::Refused`] if one is
+    /// too long: the groups before it are in flight; [`next_answered`](Self::next_answered) returns
+    /// them.
+    pub fn submit_all(
+        &mut self,
+        groups: impl IntoIterator<Item = Vec<Command>, IntoIter: ExactSizeIterator>,
+    ) -> Result<Vec<Group>, ClientError> {
+        let groups = groups.into_iter();
+        self.wait_for_room(groups.len())?;
+        let channel = &mut self.link.channel;
+        let asked = groups.map(|commands| self.held.ask(channel, commands));
+        let asked = asked.collect();
+        self.link.pump();
+        asked
+    }
+
+    /// Waits until the window has room for `groups` more groups. More groups than the window are
+    /// sent when none is in flight.
+    fn wait_for_room(&mut self, groups: usize) -> Result<(), ClientError> {
         let options = self.link.channel.options();
-        let window = options.window.max(1);
+        let room = options.window.max(1).saturating_sub(groups);
         let deadline = later(Instant::now(), options.timeout);
-        let has_room = |channel: &Channel| channel.exchange.groups_in_flight() < window;
+        let has_room = |channel: &Channel| channel.exchange.groups_in_flight() <= room;
         if self.link.drive(has_room, deadline) {
             return Ok(());
         }

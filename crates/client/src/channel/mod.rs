@@ -111,6 +111,9 @@ pub(crate) struct Channel {
     last: String,
     /// An address at which another cluster answered after the last welcome, and that cluster.
     other_cluster: Option<(String, u128)>,
+    /// An address at which a node with another version of the protocol answered after the last
+    /// welcome, and that version.
+    other_version: Option<(String, u16)>,
     /// The last node that had not applied enough for a read: its address, the last entry that it had
     /// applied, and the entry that was wanted.
     behind: Option<(String, u64, u64)>,
@@ -137,6 +140,7 @@ impl Channel {
             options,
             last: "no node has been asked yet".to_owned(),
             other_cluster: None,
+            other_version: None,
             behind: None,
         }
     }
@@ -158,6 +162,9 @@ impl Channel {
                 applied,
                 wanted,
             };
+        }
+        if let Some((address, node)) = self.other_version.clone() {
+            return ClientError::other_version(address, node);
         }
         match (&self.other_cluster, self.options.cluster) {
             (Some((address, found)), Some(expected)) => ClientError::OtherCluster {
@@ -406,12 +413,18 @@ impl Channel {
 
     fn received_greeting(&mut self, response: Response, now: Instant) {
         match response {
+            Response::Welcome { version, .. } if version != PROTOCOL_VERSION => {
+                let address = self.finder.current().unwrap_or_default();
+                self.other_version = Some((address.to_owned(), version));
+                self.give_up(now, "it speaks another version of the protocol");
+            }
             Response::Welcome {
                 cluster, addresses, ..
             } if self.options.cluster.is_none_or(|it| it == cluster) => {
                 self.finder.learn(addresses);
                 self.options.cluster = Some(cluster);
                 self.other_cluster = None;
+                self.other_version = None;
                 self.state = State::Ready {
                     quiet_since: now,
                     asked_alive: false,

@@ -7,8 +7,12 @@ const SILENCE: Duration = Duration::from_millis(100);
 const CLUSTER: u128 = 7;
 
 fn welcome(cluster: u128) -> Response {
+    welcome_of(PROTOCOL_VERSION, cluster)
+}
+
+fn welcome_of(version: u16, cluster: u128) -> Response {
     Response::Welcome {
-        version: PROTOCOL_VERSION,
+        version,
         cluster,
         node: 1,
         group_commands_max: 10,
@@ -474,6 +478,33 @@ fn a_connection_that_owes_nothing_is_kept() {
     let answer = rig.channel.exchange.take(Key::Control);
     assert_eq!(answer, Some(Answer::Table(8)));
     assert!(rig.channel.is_ready());
+}
+
+#[test]
+fn a_welcome_of_another_version_is_refused() {
+    let own = PROTOCOL_VERSION;
+    for (version, upgrade) in [(own - 1, "the node"), (own + 1, "the program")] {
+        let mut rig = Rig::new();
+        rig.connect();
+        rig.channel.connected(rig.now);
+        rig.step();
+        rig.receive(welcome_of(version, CLUSTER));
+        assert!(!rig.channel.is_ready());
+        let error = rig.channel.unavailable();
+        let is_other = matches!(
+            &error,
+            ClientError::OtherVersion { address, node, client }
+                if address == "a" && *node == version && *client == own
+        );
+        assert!(is_other, "{error}");
+        let says = format!("upgrade {upgrade}");
+        assert!(error.to_string().contains(&says), "{error}");
+        assert_eq!(rig.step(), Step::Close);
+        // The next one speaks this version.
+        assert_eq!(rig.ready(), "b");
+        let error = rig.channel.unavailable();
+        assert!(matches!(error, ClientError::Unavailable { .. }), "{error}");
+    }
 }
 
 #[test]
