@@ -1,12 +1,15 @@
 //! The client against nodes that follow a script.
 
+mod groups;
+mod one_node;
+
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use super::{BackupSource, Client, Session, status};
+use super::{Client, Session, status};
 use crate::protocol::{
     Command, Freshness, MemberChange, Outcome, PROTOCOL_VERSION, Request, Response, Scanned,
     SessionId, decode, encoded,
@@ -780,127 +783,5 @@ fn groups_are_acknowledged_when_their_results_are_taken_or_recorded() {
     pay(&mut session);
     session.acknowledge_taken();
     pay(&mut session);
-    node.join().unwrap();
-}
-
-#[test]
-fn groups_are_submitted_together() {
-    let address = Address::new();
-    let addresses = [address.name.clone()];
-    let node = script(move || {
-        let (_client, mut node) = accept_session(&address);
-        for group in 1..=2 {
-            assert_eq!(node.group().0, group);
-        }
-        for group in 1..=2 {
-            node.results(group);
-        }
-        // More than the window, when none is in flight.
-        for group in 3..=7 {
-            assert_eq!(node.group().0, group);
-            node.results(group);
-        }
-    });
-    let mut session = session_at(&addresses, options());
-    for groups in [2, 5] {
-        let all = vec![commands(); groups];
-        let groups = session.submit_all(all).unwrap();
-        for group in groups {
-            let outcomes = session.wait(group).unwrap();
-            assert_eq!(outcomes, [outcome_of(group.number())]);
-        }
-    }
-    assert!(session.submit_all(Vec::new()).unwrap().is_empty());
-    node.join().unwrap();
-}
-
-/// A node tells every client when members change, whatever it asks for.
-#[test]
-fn changed_addresses_are_no_answer_of_one_node() {
-    let address = Address::new();
-    let name = address.name.clone();
-    let script = script(move || {
-        let nodes = Response::Nodes {
-            addresses: vec!["127.0.0.1:1".to_owned()],
-        };
-        let mut node = address.accept();
-        assert_eq!(node.request(), Some(Request::BeginBackup));
-        node.say(&nodes);
-        node.say(&Response::BackupBegun {
-            image: 5,
-            lsn: 9,
-            bytes: 3,
-        });
-        assert!(matches!(
-            node.request(),
-            Some(Request::BackupFile { image: 5, .. })
-        ));
-        node.say(&nodes);
-        node.say(&Response::BackupPart {
-            file_bytes: 3,
-            bytes: vec![1, 2, 3],
-        });
-    });
-    let mut source = BackupSource::begin(&name, &options()).unwrap();
-    assert_eq!((source.image(), source.lsn()), (5, 9));
-    assert_eq!(source.read(0, 0).unwrap(), (3, vec![1, 2, 3]));
-    script.join().unwrap();
-}
-
-#[test]
-fn a_node_of_another_version_is_named() {
-    let address = Address::new();
-    let name = address.name.clone();
-    let script = script(move || {
-        let (mut node, _) = address.meet();
-        node.say(&Response::Welcome {
-            version: PROTOCOL_VERSION + 1,
-            cluster: CLUSTER,
-            node: 1,
-            group_commands_max: 10,
-            addresses: Vec::new(),
-        });
-        node.request();
-    });
-    let refused = status(&name, &options()).unwrap_err();
-    let is_other = matches!(
-        refused,
-        ClientError::OtherVersion { node, .. } if node == PROTOCOL_VERSION + 1
-    );
-    assert!(is_other, "{refused}");
-    script.join().unwrap();
-}
-
-#[test]
-fn a_client_may_wait_for_ever() {
-    let address = Address::new();
-    let name = address.name.clone();
-    let node = script(move || {
-        let mut node = address.accept();
-        let Some(Request::Tables { request, .. }) = node.request() else {
-            panic!("the tables are asked for")
-        };
-        node.say(&Response::Tables {
-            request,
-            tables: Vec::new(),
-            lsn: 1,
-        });
-        let mut node = address.accept();
-        assert_eq!(node.request(), Some(Request::BeginBackup));
-        node.say(&Response::BackupBegun {
-            image: 5,
-            lsn: 9,
-            bytes: 3,
-        });
-    });
-    let options = ClientOptions {
-        timeout: Duration::MAX,
-        connect_timeout: Duration::MAX,
-        silence: Duration::MAX,
-        ..options()
-    };
-    let mut client = Client::connect([name.clone()], options.clone()).unwrap();
-    assert!(client.tables().unwrap().is_empty());
-    BackupSource::begin(&name, &options).unwrap();
     node.join().unwrap();
 }

@@ -15,7 +15,7 @@
 //! # Invariants
 //! - C1. A run has its name, `.rows`, only when it was verified. Until then it has the one of a segment whose load did not end,
 //!   `.new`, which every opening removes.
-//! - C2. Beside an earlier image, no file that the manifest names is removed or changed before the manifest of the new one is
+//! - C2. Next to an earlier image, no file that the manifest names is removed or changed before the manifest of the new one is
 //!   durable. A file that has its name is replaced, by a rename, only by the file that the earlier list names, too.
 //! - C3. Two images whose lists give one number to different files are of different nodes, whatever their manifests say: nodes
 //!   that were installed or restored from one image have the database's identity in common. Neither takes the place of the other.
@@ -92,7 +92,7 @@ pub enum ImageCopyError {
         /// The directory.
         dir: PathBuf,
     },
-    /// The image that the directory has cannot be read, so nothing can be copied beside it.
+    /// The image that the directory has cannot be read, so nothing can be copied next to it.
     #[error("the earlier backup in {dir} is damaged: name another directory")]
     EarlierDamaged {
         /// The directory.

@@ -317,7 +317,7 @@ fn hash_of_backup(disk: &Arc<dyn Disk>) -> u128 {
 
 /// Nodes that were installed from one image have the database's identity in common, and number their files alike.
 #[test]
-fn a_backup_is_not_replaced_by_that_of_a_node_with_the_same_identity() {
+fn nodes_of_one_identity_do_not_replace_their_backups() {
     let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
     let sender = sender(&disk);
     let first = sender.pin_image().unwrap().unwrap();
