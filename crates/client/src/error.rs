@@ -4,7 +4,7 @@ use std::io;
 
 use namiki_data::debug_as_sentence;
 
-use crate::protocol::{FrameError, SessionId, SessionLimit};
+use crate::protocol::{FrameError, PROTOCOL_VERSION, SessionId, SessionLimit};
 
 debug_as_sentence!(ClientError);
 
@@ -41,6 +41,20 @@ pub enum ClientError {
         expected: u128,
         /// The cluster at the address.
         found: u128,
+    },
+    /// No node that speaks this client's version of the protocol answered in time. No request was sent
+    /// to the one at the address.
+    #[error(
+        "{address} speaks version {node} of the protocol, and this client version {client}; upgrade {}",
+        older(*.node, *.client)
+    )]
+    OtherVersion {
+        /// The address.
+        address: String,
+        /// The node's version.
+        node: u16,
+        /// The client's version.
+        client: u16,
     },
     /// It is not yet known whether the commands of this group were executed. Wait for the group
     /// again, now or later, in the same session.
@@ -148,6 +162,27 @@ pub enum ClientError {
     },
 }
 
+/// The side to upgrade.
+fn older(node: u16, client: u16) -> &'static str {
+    if client < node {
+        "the program with this client"
+    } else {
+        "the node"
+    }
+}
+
+impl ClientError {
+    /// The error for a node that speaks another version than this client.
+    pub(crate) fn other_version(address: String, node: u16) -> Self {
+        let client = PROTOCOL_VERSION;
+        Self::OtherVersion {
+            address,
+            node,
+            client,
+        }
+    }
+}
+
 /// The reason for which a connection is unusable.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ConnectionError {
@@ -166,7 +201,6 @@ pub(crate) enum ConnectionError {
     #[cfg(feature = "tls")]
     #[error(transparent)]
     Handshake(#[from] crate::tls::HandshakeError),
-    #[cfg(any(feature = "async", feature = "tls"))]
     #[error("it takes too long")]
     Late,
 }

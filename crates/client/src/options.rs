@@ -1,14 +1,22 @@
 //! Options of a client: timeouts, its cluster, and the security of its connections.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::error::ClientError;
 use crate::security::Security;
 
+/// What stands for a time that no instant can express: some 30 years.
+const LONGEST: Duration = Duration::from_secs(1 << 30);
+
+/// The instant after a wait, which may be as long as a [`Duration`] can be.
+pub(crate) fn later(from: Instant, wait: Duration) -> Instant {
+    from + wait.min(LONGEST)
+}
+
 /// Times and limits of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientOptions {
-    /// Timeout of a call, across connections and leaders. Default 10 s.
+    /// Timeout of a call, across connections and leaders; [`Duration::MAX`]: none. Default 10 s.
     pub timeout: Duration,
     /// Timeout of connecting. Default 1 s.
     pub connect_timeout: Duration,

@@ -116,7 +116,7 @@ fn random_number() -> u128 {
 /// Asks for a session. Returns its nonce, too: asked twice with one, the cluster opens one session.
 pub(crate) fn ask_session(channel: &mut Channel) -> Result<(Key, u128), ClientError> {
     let nonce = random_number();
-    let key = ask_control(channel, &Request::OpenSession { nonce })?;
+    let key = ask_control(channel, Request::OpenSession { nonce })?;
     Ok((key, nonce))
 }
 
@@ -127,7 +127,7 @@ pub(crate) fn ask_resume(channel: &mut Channel, token: &SessionToken) -> Result<
         nonce: token.nonce,
         attempt: random_number(),
     };
-    ask_control(channel, &request)
+    ask_control(channel, request)
 }
 
 /// Checks that a client is of the token's cluster.
@@ -141,11 +141,10 @@ pub(crate) fn check_token(channel: &Channel, token: &SessionToken) -> Result<(),
     }
 }
 
-/// Sends a control request, of which only one is under way at a time.
-pub(crate) fn ask_control(channel: &mut Channel, request: &Request) -> Result<Key, ClientError> {
-    channel
-        .exchange
-        .ask(Key::Control, encoded_request(request)?);
+/// Asks a control request, of which only one is under way at a time: it replaces the one before.
+pub(crate) fn ask_control(channel: &mut Channel, request: Request) -> Result<Key, ClientError> {
+    let frame = encoded_request(&request)?;
+    channel.exchange.ask_control(request, frame);
     Ok(Key::Control)
 }
 
@@ -303,7 +302,7 @@ impl HeldSession {
             session: self.token.session,
             fence: self.fence,
         };
-        ask_control(channel, &request)
+        ask_control(channel, request)
     }
 
     pub(crate) fn group(&self, number: u64) -> Group {

@@ -10,6 +10,7 @@ use clap::Args;
 use namiki_client::protocol::Role;
 use namiki_client::{BackupSource, ClientOptions};
 use namiki_cluster::{ImageCopy, ImageCopyError};
+use namiki_platform::ErrorSentence;
 use namiki_platform::disk::{Disk, open_best};
 use namiki_terminal::interrupt;
 use namiki_terminal::number_format::{bytes, grouped};
@@ -25,10 +26,10 @@ const TIMEOUT: Duration = Duration::from_secs(600);
 
 const HELP: &str = "\
 The backup has everything that its node knew to be committed when the command began. That is the node of --node, or else the
-follower that lags least. Commands go on during that time. Into the directory of an earlier backup of the same node, only changed
-parts are copied, and the earlier backup stays until the new one is whole; without --node, that node is found. To keep an earlier
-one, copy its directory by hard links before (cp -al): the files of a backup never change. A node begins the next backup when nine
-times as long has passed as its image took: a command that comes earlier waits.
+follower that lags least; if it refuses or goes away, the next one. Commands go on during that time. Into the directory of an
+earlier backup of the same node, only changed parts are copied, and the earlier backup stays until the new one is whole; without
+--node, that node is found. To keep an earlier one, copy its directory by hard links before (cp -al): the files of a backup never
+change. A node begins the next backup when nine times as long has passed as its image took: a command that comes earlier waits.
 
 Read it as a database: namiki check BACKUP, namiki tables BACKUP, namiki scan BACKUP TABLE, namiki export BACKUP ...
 Restore it into a new cluster, with a new number as `cluster` in its configurations (openssl rand -hex 16):
@@ -86,17 +87,46 @@ pub(crate) fn run(
         timeout: TIMEOUT,
         ..options
     };
-    let mut outcome = Err(Failure::NoNodeAnswers);
-    for (node, address) in nodes {
-        let source = BackupSource::begin(&address, &options)?;
-        outcome = copy(source, node, arguments, Arc::clone(&disk));
-        // The earlier backup may be of the next one.
-        if !matches!(&outcome, Err(Failure::NotBackedUp(error)) if matches!(**error, ImageCopyError::OtherNode { .. }))
-        {
-            break;
+    from_first(nodes, |(node, address)| {
+        let source = BackupSource::begin(address, &options)?;
+        copy(source, *node, arguments, Arc::clone(&disk))
+    })
+}
+
+/// Backs up from the first node of which it succeeds. Failures that do not depend on the node are final.
+fn from_first(
+    nodes: Vec<(u64, String)>,
+    mut back_up: impl FnMut(&(u64, String)) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let mut nodes = nodes.into_iter().peekable();
+    while let Some(node) = nodes.next() {
+        match (back_up(&node), nodes.peek()) {
+            (Err(failure), Some((next, _))) if is_of_the_node(&failure) => {
+                eprintln!(
+                    "node {} was not backed up: {}; node {next} is tried",
+                    node.0,
+                    ErrorSentence(&failure)
+                );
+            }
+            (outcome, _) => return outcome,
         }
     }
-    outcome
+    Err(Failure::NoNodeAnswers)
+}
+
+/// Whether another node may be backed up nevertheless: this one refuses, has gone or sends a damaged image, or the earlier backup is
+/// of another one.
+fn is_of_the_node(failure: &Failure) -> bool {
+    match failure {
+        Failure::Client(_) | Failure::BackupEnds { .. } => true,
+        Failure::NotBackedUp(error) => matches!(
+            **error,
+            ImageCopyError::OtherNode { .. }
+                | ImageCopyError::NoImage { .. }
+                | ImageCopyError::Damaged(_)
+        ),
+        _ => false,
+    }
 }
 
 /// The nodes to copy from: the one that was asked for; or all that answer, the follower first that lags least, and the leader last.
@@ -170,4 +200,67 @@ fn copy(
         bytes(copied),
         bytes(source.bytes())
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use namiki_client::ClientError;
+
+    use super::*;
+
+    fn gone() -> Failure {
+        Failure::Client(ClientError::Node {
+            address: "a:1".to_owned(),
+            why: "the connection was closed".to_owned(),
+        })
+    }
+
+    fn not_copied(error: ImageCopyError) -> Failure {
+        Failure::NotBackedUp(Box::new(error))
+    }
+
+    /// Backs up with these failures of nodes 1, 2, and so on. Returns the nodes that were tried.
+    fn tried(failures: Vec<Failure>, nodes: u64) -> (Vec<u64>, Result<(), Failure>) {
+        let mut tried = Vec::new();
+        let mut failures = failures.into_iter();
+        let nodes = (1..=nodes).map(|node| (node, format!("a:{node}")));
+        let outcome = from_first(nodes.collect(), |(node, _)| {
+            tried.push(*node);
+            failures.next().map_or(Ok(()), Err)
+        });
+        (tried, outcome)
+    }
+
+    #[test]
+    fn the_next_node_is_tried_when_one_fails() {
+        let dir = PathBuf::from("/backup");
+        let other = not_copied(ImageCopyError::OtherNode { dir });
+        let (nodes, outcome) = tried(vec![gone(), other], 3);
+        assert_eq!(nodes, [1, 2, 3]);
+        assert!(outcome.is_ok());
+        let (nodes, outcome) = tried(vec![gone(), gone()], 2);
+        assert_eq!(nodes, [1, 2]);
+        assert!(matches!(outcome, Err(Failure::Client(_))));
+        let (nodes, outcome) = tried(Vec::new(), 0);
+        assert!(nodes.is_empty() && matches!(outcome, Err(Failure::NoNodeAnswers)));
+    }
+
+    #[test]
+    fn a_failure_of_the_directory_is_final() {
+        let path = || PathBuf::from("/backup");
+        let source = io::Error::from(io::ErrorKind::StorageFull);
+        for error in [
+            ImageCopyError::InUse { dir: path() },
+            ImageCopyError::Device {
+                path: path(),
+                source,
+            },
+        ] {
+            let (nodes, outcome) = tried(vec![not_copied(error)], 3);
+            assert_eq!(nodes, [1]);
+            assert!(matches!(outcome, Err(Failure::NotBackedUp(_))));
+        }
+    }
 }

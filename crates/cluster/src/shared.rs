@@ -258,17 +258,18 @@ impl Shared {
             self.network.reply(*last, answer);
         }
         for (connection, resumed) in resumed {
-            self.answer_resumed(connection, group.session, resumed);
+            self.answer_resumed(connection, group.session, resumed, lsn);
         }
     }
 
     /// Answers a client that has resumed a session, when all groups of earlier holders are in the
-    /// log.
+    /// log: by entry `lsn`.
     pub(crate) fn answer_resumed(
         &self,
         connection: ConnectionId,
         session: SessionId,
         resumed: Resumed,
+        lsn: u64,
     ) {
         let kept = self.sessions.lock().kept(session);
         let answer = match kept {
@@ -279,6 +280,7 @@ impl Shared {
                 first_group: resumed.first_group,
                 acknowledged_through,
                 groups,
+                lsn,
             },
         };
         self.network.reply(connection, answer);

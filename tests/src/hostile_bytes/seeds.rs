@@ -247,10 +247,12 @@ fn of_clients() -> Vec<(String, Vec<u8>)> {
         first_group: 1 << 33,
         acknowledged_through: 8,
         groups: vec![9],
+        lsn: 41,
     };
     let outcomes = Response::GroupOutcomes {
         request: 1,
         outcomes: Some(vec![Some(Outcome::Done), None]),
+        lsn: 41,
     };
     let behind = Response::Behind {
         request: 1,

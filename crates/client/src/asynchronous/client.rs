@@ -3,13 +3,14 @@
 use std::time::Instant;
 
 use super::link::Link;
+use super::pending::PendingRequest;
 use super::reader::AsyncReader;
 use super::session::AsyncSession;
-use crate::channel::{Key, SeenLsn};
+use crate::channel::SeenLsn;
 use crate::error::ClientError;
 use crate::links::{Links, OverChannel};
-use crate::options::ClientOptions;
-use crate::protocol::{Request, ScanRange, Scanned, TableEntry};
+use crate::options::{ClientOptions, later};
+use crate::protocol::{MemberChange, Request, ScanRange, Scanned, TableEntry};
 use crate::read_options::ReadOptions;
 use crate::requests::{self, Rows};
 use crate::token::SessionToken;
@@ -34,7 +35,7 @@ impl AsyncClient {
         options: ClientOptions,
     ) -> Result<Self, ClientError> {
         let addresses = addresses.into_iter().map(Into::into).collect();
-        let deadline = Instant::now() + options.timeout;
+        let deadline = later(Instant::now(), options.timeout);
         let mut link = Link::over(requests::channel(addresses, options, SeenLsn::default())?);
         if !link.drive(|channel| channel.is_ready(), deadline).await {
             return Err(link.channel.unavailable());
@@ -147,9 +148,7 @@ impl AsyncClient {
             name: name.to_owned(),
             eight_byte_keys,
         };
-        let key = requests::ask_control(&mut self.links.leader.channel, &request)?;
-        self.wait(key).await?;
-        requests::table_of(&mut self.links.leader.channel, key)
+        self.ask(request)?.answer(requests::table_of).await
     }
 
     /// Drops a table with its rows. Returns whether there was one of this number; if not, an earlier
@@ -161,9 +160,20 @@ impl AsyncClient {
     /// [`ClientError::Refused`].
     pub async fn drop_table(&mut self, table: u32) -> Result<bool, ClientError> {
         let request = Request::DropTable { table };
-        let key = requests::ask_control(&mut self.links.leader.channel, &request)?;
-        self.wait(key).await?;
-        requests::dropped_of(&mut self.links.leader.channel, key)
+        self.ask(request)?.answer(requests::dropped_of).await
+    }
+
+    /// Changes the members of the cluster. The call is idempotent. A node that is replaced counts no
+    /// more from then on, so the caller must know that its directory is lost; one that is removed stops. A new member does not
+    /// vote yet: see [`NodeStatus::members`](crate::protocol::NodeStatus::members).
+    ///
+    /// # Errors
+    /// [`ClientError::Unavailable`]: the change may still be made later, so check the members or ask
+    /// again. [`ClientError::Refused`] if it would stop the cluster, or does not fit the members.
+    pub async fn change_members(&mut self, change: &MemberChange) -> Result<(), ClientError> {
+        let request = Request::ChangeMembers(change.clone());
+        let answer = requests::members_changed_of;
+        self.ask(request)?.answer(answer).await
     }
 
     /// Clears a table: in one step it is dropped with its rows, and an empty one is created in its place, with its name, its kind
@@ -176,9 +186,7 @@ impl AsyncClient {
     /// [`ClientError::Unavailable`]: it may still be cleared later. [`ClientError::OtherCluster`], [`ClientError::Refused`].
     pub async fn clear_table(&mut self, table: u32) -> Result<Option<u32>, ClientError> {
         let request = Request::ClearTable { table };
-        let key = requests::ask_control(&mut self.links.leader.channel, &request)?;
-        self.wait(key).await?;
-        requests::cleared_of(&mut self.links.leader.channel, key)
+        self.ask(request)?.answer(requests::cleared_of).await
     }
 
     /// The address of the last node that was asked: the leader's, once it has answered.
@@ -187,12 +195,8 @@ impl AsyncClient {
         self.links.leader.channel.leader()
     }
 
-    async fn wait(&mut self, key: Key) -> Result<(), ClientError> {
-        let deadline = Instant::now() + self.links.leader.channel.options().timeout;
-        let is_answered = |channel: &crate::channel::Channel| channel.exchange.is_answered(key);
-        if self.links.leader.drive(is_answered, deadline).await {
-            return Ok(());
-        }
-        Err(requests::timed_out(&mut self.links.leader.channel, key))
+    fn ask(&mut self, request: Request) -> Result<PendingRequest<'_>, ClientError> {
+        let key = requests::ask_control(&mut self.links.leader.channel, request)?;
+        Ok(PendingRequest::new(&mut self.links.leader, key))
     }
 }

@@ -1,6 +1,6 @@
 //! Executes the steps of a channel in the caller's task.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::time::sleep_until;
 
@@ -12,6 +12,9 @@ use crate::links::OverChannel;
 /// Limit on the bytes of messages that are copied and sent together. A longer message is sent
 /// without a copy.
 const TOGETHER_BYTES_MAX: usize = 16 << 10;
+/// Time to read what has arrived on a connection that failed: the runtime learns of it only when it
+/// polls the system. A connection that is closed ends it sooner.
+const ARRIVED_WITHIN: Duration = Duration::from_millis(100);
 
 #[derive(Debug)]
 pub(super) struct Link {
@@ -124,9 +127,9 @@ impl Link {
         match connection.send(frame).await {
             Ok(()) => self.connection = Some(connection),
             Err(error) => {
-                let now = Instant::now();
-                while let Ok(Some(response)) = connection.receive(now).await {
-                    self.channel.received(response, now);
+                let until = Instant::now() + ARRIVED_WITHIN;
+                while let Ok(Some(response)) = connection.receive(until).await {
+                    self.channel.received(response, Instant::now());
                 }
                 self.broken(&error);
             }

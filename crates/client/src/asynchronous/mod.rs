@@ -3,6 +3,7 @@
 mod client;
 mod connection;
 mod link;
+mod pending;
 mod reader;
 mod session;
 mod stream;

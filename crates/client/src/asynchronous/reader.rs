@@ -1,9 +1,7 @@
 //! Reads with options: of any node, and of older states.
 
-use std::time::Instant;
-
 use super::link::Link;
-use crate::channel::{Channel, Key};
+use super::pending::PendingRequest;
 use crate::error::ClientError;
 use crate::links::Links;
 use crate::protocol::{Freshness, Request, ScanRange, Scanned, TableEntry};
@@ -32,14 +30,12 @@ impl<'a> AsyncReader<'a> {
     /// # Errors
     /// See [`AsyncReader`].
     pub async fn read(&mut self, keys: Vec<(u32, Vec<u8>)>) -> Result<Rows, ClientError> {
-        let (link, key) = self
-            .ask(|request, freshness| Request::Read {
-                request,
-                freshness,
-                keys,
-            })
-            .await?;
-        requests::rows_of(&mut link.channel, key)
+        let pending = self.ask(|request, freshness| Request::Read {
+            request,
+            freshness,
+            keys,
+        })?;
+        pending.answer(requests::rows_of).await
     }
 
     /// All tables, as of one moment, in the order of their numbers.
@@ -47,10 +43,8 @@ impl<'a> AsyncReader<'a> {
     /// # Errors
     /// See [`AsyncReader`].
     pub async fn tables(&mut self) -> Result<Vec<TableEntry>, ClientError> {
-        let (link, key) = self
-            .ask(|request, freshness| Request::Tables { request, freshness })
-            .await?;
-        requests::tables_of(&mut link.channel, key)
+        let pending = self.ask(|request, freshness| Request::Tables { request, freshness })?;
+        pending.answer(requests::tables_of).await
     }
 
     /// Reads the rows of a range, all at one moment: as many as it asks for, or as fit into an
@@ -62,14 +56,12 @@ impl<'a> AsyncReader<'a> {
     /// # Errors
     /// See [`AsyncReader`].
     pub async fn scan(&mut self, range: ScanRange) -> Result<Scanned, ClientError> {
-        let (link, key) = self
-            .ask(|request, freshness| Request::Scan {
-                request,
-                freshness,
-                range,
-            })
-            .await?;
-        requests::scanned_of(&mut link.channel, key)
+        let pending = self.ask(|request, freshness| Request::Scan {
+            request,
+            freshness,
+            range,
+        })?;
+        pending.answer(requests::scanned_of).await
     }
 
     /// The number of a table's rows, at one moment: it reads them all.
@@ -84,20 +76,14 @@ impl<'a> AsyncReader<'a> {
         Ok(self.scan(range).await?.count)
     }
 
-    /// Asks, and waits for the answer.
-    async fn ask(
+    fn ask(
         &mut self,
         make: impl FnOnce(u64, Freshness) -> Request,
-    ) -> Result<(&mut Link, Key), ClientError> {
+    ) -> Result<PendingRequest<'_>, ClientError> {
         let (link, number) = self.links.for_reads(&self.options.node);
         let freshness = requests::freshness(self.options, &link.channel.seen);
         let make = |request| make(request, freshness);
         let key = requests::ask_read(&mut link.channel, number, make)?;
-        let deadline = Instant::now() + link.channel.options().timeout;
-        let is_answered = |channel: &Channel| channel.exchange.is_answered(key);
-        if link.drive(is_answered, deadline).await {
-            return Ok((link, key));
-        }
-        Err(requests::timed_out(&mut link.channel, key))
+        Ok(PendingRequest::new(link, key))
     }
 }

@@ -3,9 +3,11 @@
 use std::time::Instant;
 
 use super::link::Link;
+use super::pending::PendingRequest;
 use crate::channel::Channel;
 use crate::error::ClientError;
 use crate::links::OverChannel;
+use crate::options::later;
 use crate::protocol::{Command, Outcome, SessionId};
 use crate::requests::{self, Group, GroupOutcomes, HeldSession};
 use crate::token::SessionToken;
@@ -23,14 +25,8 @@ impl AsyncSession {
     pub(super) async fn open(channel: Channel) -> Result<Self, ClientError> {
         let mut link = Link::over(channel);
         let (key, nonce) = requests::ask_session(&mut link.channel)?;
-        let deadline = Instant::now() + link.channel.options().timeout;
-        if !link
-            .drive(|channel| channel.exchange.is_answered(key), deadline)
-            .await
-        {
-            return Err(requests::timed_out(&mut link.channel, key));
-        }
-        let session = requests::session_of(&mut link.channel, key)?;
+        let pending = PendingRequest::new(&mut link, key);
+        let session = pending.answer(requests::session_of).await?;
         Ok(Self {
             held: HeldSession::opened(&link.channel, session, nonce),
             link,
@@ -41,12 +37,8 @@ impl AsyncSession {
     pub(super) async fn resume(channel: Channel, token: SessionToken) -> Result<Self, ClientError> {
         let mut link = Link::over(channel);
         let key = requests::ask_resume(&mut link.channel, &token)?;
-        let deadline = Instant::now() + link.channel.options().timeout;
-        let is_answered = |channel: &Channel| channel.exchange.is_answered(key);
-        if !link.drive(is_answered, deadline).await {
-            return Err(requests::timed_out(&mut link.channel, key));
-        }
-        let resumed = requests::resumed_of(&mut link.channel, key)?;
+        let pending = PendingRequest::new(&mut link, key);
+        let resumed = pending.answer(requests::resumed_of).await?;
         Ok(Self {
             link,
             held: HeldSession::resumed(token, resumed),
@@ -88,14 +80,9 @@ impl AsyncSession {
     /// [`ClientError::Unavailable`].
     pub async fn outcomes(&mut self, group: u64) -> Result<GroupOutcomes, ClientError> {
         self.reads += 1;
-        let channel = &mut self.link.channel;
-        let key = self.held.ask_outcomes(channel, self.reads, group)?;
-        let deadline = Instant::now() + channel.options().timeout;
-        let is_answered = |channel: &Channel| channel.exchange.is_answered(key);
-        if !self.link.drive(is_answered, deadline).await {
-            return Err(requests::timed_out(&mut self.link.channel, key));
-        }
-        requests::group_outcomes_of(&mut self.link.channel, key)
+        let key = (self.held).ask_outcomes(&mut self.link.channel, self.reads, group)?;
+        let pending = PendingRequest::new(&mut self.link, key);
+        pending.answer(requests::group_outcomes_of).await
     }
 
     /// Submits a group of an earlier holder again, under its number and with the same commands. Only
@@ -178,7 +165,7 @@ impl AsyncSession {
     async fn wait_for_room(&mut self, groups: usize) -> Result<(), ClientError> {
         let options = self.link.channel.options();
         let room = options.window.max(1).saturating_sub(groups);
-        let deadline = Instant::now() + options.timeout;
+        let deadline = later(Instant::now(), options.timeout);
         let has_room = |channel: &Channel| channel.exchange.groups_in_flight() <= room;
         if self.link.drive(has_room, deadline).await {
             return Ok(());
@@ -195,7 +182,7 @@ impl AsyncSession {
     /// waited for again. [`ClientError::Refused`], [`ClientError::NoSuchSession`],
     /// [`ClientError::NoSuchGroup`].
     pub async fn wait(&mut self, group: Group) -> Result<Vec<Outcome>, ClientError> {
-        let deadline = Instant::now() + self.link.channel.options().timeout;
+        let deadline = later(Instant::now(), self.link.channel.options().timeout);
         self.wait_until(group, deadline).await
     }
 
@@ -245,13 +232,8 @@ impl AsyncSession {
     /// [`ClientError::Unavailable`]: the session may still be closed later.
     /// [`ClientError::SessionTaken`] if another process holds it.
     pub async fn close(mut self) -> Result<(), ClientError> {
-        let channel = &mut self.link.channel;
-        let key = self.held.ask_close(channel)?;
-        let deadline = Instant::now() + channel.options().timeout;
-        let is_answered = |channel: &Channel| channel.exchange.is_answered(key);
-        if !self.link.drive(is_answered, deadline).await {
-            return Err(requests::timed_out(&mut self.link.channel, key));
-        }
-        requests::closed_of(&mut self.link.channel, key)
+        let key = self.held.ask_close(&mut self.link.channel)?;
+        let pending = PendingRequest::new(&mut self.link, key);
+        pending.answer(requests::closed_of).await
     }
 }

@@ -1,12 +1,17 @@
 //! The client for tasks against nodes that follow a script.
 
-use std::time::Instant;
+use std::net::TcpListener as StdListener;
+use std::pin::pin;
+use std::sync::mpsc::{Receiver, channel};
+use std::task::Poll;
+use std::time::{Duration, Instant};
 
 use tokio::net::TcpListener;
 
 use super::AsyncClient;
 use crate::protocol::{
-    Command, Freshness, Outcome, PROTOCOL_VERSION, Request, Response, Scanned, SessionId, encoded,
+    Command, Freshness, MemberChange, Outcome, PROTOCOL_VERSION, Request, Response, Scanned,
+    SessionId, encoded,
 };
 use crate::{ClientError, ClientOptions, Consistency, GroupOutcomes, ReadNode, ReadOptions};
 
@@ -55,6 +60,28 @@ mod node {
 
         pub(super) fn say(&mut self, response: &Response) {
             self.0.write_all(&encoded(response).unwrap()).unwrap();
+        }
+
+        pub(super) fn opens_session(&mut self) {
+            let Some(Request::OpenSession { nonce }) = self.request() else {
+                panic!("a session is opened first")
+            };
+            self.say(&Response::SessionOpened {
+                nonce,
+                session: SESSION,
+            });
+        }
+
+        /// Answers the next request, which is one for the tables.
+        pub(super) fn tables(&mut self) {
+            let Some(Request::Tables { request, .. }) = self.request() else {
+                panic!("the tables are asked for")
+            };
+            self.say(&Response::Tables {
+                request,
+                tables: Vec::new(),
+                lsn: 1,
+            });
         }
 
         pub(super) fn group(&mut self) -> u64 {
@@ -225,12 +252,17 @@ async fn a_session_is_resumed_and_a_follower_read() {
             first_group: 100,
             acknowledged_through: 0,
             groups: vec![1],
+            lsn: 51,
         });
         let Some(Request::Outcomes { request, .. }) = node.request() else {
             panic!("it asks for outcomes")
         };
         let outcomes = Some(Vec::new());
-        node.say(&Response::GroupOutcomes { request, outcomes });
+        node.say(&Response::GroupOutcomes {
+            request,
+            outcomes,
+            lsn: 52,
+        });
         for number in [1, 100] {
             assert_eq!(node.group(), number);
             node.results(number);
@@ -257,9 +289,10 @@ async fn a_session_is_resumed_and_a_follower_read() {
         .unwrap();
     let token = format!("{CLUSTER:x}.4.2c").parse().unwrap();
     let mut session = client.resume(&token).await.unwrap();
-    assert_eq!(session.earlier_groups(), [1]);
+    assert_eq!((client.seen(), session.earlier_groups()), (51, &[1][..]));
     let outcomes = session.outcomes(1).await.unwrap();
     assert_eq!(outcomes, GroupOutcomes::NotExecuted);
+    assert_eq!(client.seen(), 52);
     let group = session.submit_again(1, commands()).await.unwrap();
     assert_eq!(session.wait(group).await.unwrap(), [Outcome::Done]);
     session.acknowledge_taken();
@@ -271,5 +304,166 @@ async fn a_session_is_resumed_and_a_follower_read() {
     };
     assert_eq!(client.reading(&near).count(7).await.unwrap(), 5);
     assert_eq!(client.seen(), 101);
+    script.join().unwrap();
+}
+
+const WATCHDOG: Duration = Duration::from_secs(60);
+
+fn options() -> ClientOptions {
+    ClientOptions {
+        timeout: WATCHDOG,
+        // A busy machine is no silent node.
+        silence: WATCHDOG,
+        ..ClientOptions::default()
+    }
+}
+
+/// An address, and a node at it that follows a script.
+fn scripted(
+    run: impl FnOnce(StdListener) + Send + 'static,
+) -> (String, std::thread::JoinHandle<()>) {
+    let listener = StdListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    (address, std::thread::spawn(move || run(listener)))
+}
+
+/// Polls a call until the node has received its request, and cancels it.
+async fn cancel_when_asked(call: impl Future, asked: &Receiver<()>) {
+    let mut call = pin!(call);
+    std::future::poll_fn(|context| {
+        assert!(call.as_mut().poll(context).is_pending(), "it is answered");
+        if asked.try_recv().is_ok() {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_cancelled_control_request_leaves_no_answer_to_the_next() {
+    let (asked, is_asked) = channel();
+    let (cancelled, is_cancelled) = channel();
+    let (said, is_said) = channel();
+    let (address, script) = scripted(move |listener| {
+        let create = |node: &mut node::Node, expected: &str, table| match node.request() {
+            Some(Request::CreateTable { name, .. }) if name == expected => {
+                if name == "a" {
+                    asked.send(()).unwrap();
+                    is_cancelled.recv().unwrap();
+                }
+                let lsn = 5;
+                node.say(&Response::Table { name, table, lsn });
+            }
+            other => panic!("{other:?}"),
+        };
+        let mut node = node::Node::accept(&listener);
+        create(&mut node, "a", 1);
+        said.send(()).unwrap();
+        // The client closes the connection before it asks for anything else.
+        assert_eq!(node.request(), None);
+        let mut node = node::Node::accept(&listener);
+        create(&mut node, "b", 2);
+    });
+    let mut client = AsyncClient::connect([address], options()).await.unwrap();
+    cancel_when_asked(client.create_table("a", true), &is_asked).await;
+    cancelled.send(()).unwrap();
+    is_said.recv().unwrap();
+    assert_eq!(client.create_table("b", true).await.unwrap(), 2);
+    script.join().unwrap();
+}
+
+#[tokio::test]
+async fn a_cancelled_read_is_not_sent_again() {
+    let (asked, is_asked) = channel();
+    let (address, script) = scripted(move |listener| {
+        let mut client = node::Node::accept(&listener);
+        assert!(matches!(client.request(), Some(Request::Read { .. })));
+        asked.send(()).unwrap();
+        assert!(matches!(client.request(), Some(Request::Scan { .. })));
+        asked.send(()).unwrap();
+        drop(client);
+        let mut client = node::Node::accept(&listener);
+        client.tables();
+        let mut session = node::Node::accept(&listener);
+        session.opens_session();
+        assert!(matches!(session.request(), Some(Request::Outcomes { .. })));
+        asked.send(()).unwrap();
+        drop(session);
+        let mut session = node::Node::accept(&listener);
+        assert_eq!(session.group(), 1);
+        session.results(1);
+        assert_eq!(session.request(), None);
+    });
+    let mut client = AsyncClient::connect([address], options()).await.unwrap();
+    cancel_when_asked(client.read(vec![(1, vec![1])]), &is_asked).await;
+    cancel_when_asked(client.count(1), &is_asked).await;
+    assert!(client.tables().await.unwrap().is_empty());
+    let mut session = client.open_session().await.unwrap();
+    cancel_when_asked(session.outcomes(9), &is_asked).await;
+    let group = session.submit(commands()).await.unwrap();
+    assert_eq!(session.wait(group).await.unwrap(), [Outcome::Done]);
+    drop(session);
+    script.join().unwrap();
+}
+
+#[tokio::test]
+async fn a_task_changes_members() {
+    let change = MemberChange::Remove {
+        node: 3,
+        incarnation: 1,
+    };
+    let asked = Request::ChangeMembers(change.clone());
+    let made = change.clone();
+    let (address, script) = scripted(move |listener| {
+        let mut node = node::Node::accept(&listener);
+        assert_eq!(node.request(), Some(asked.clone()));
+        node.say(&Response::MembersChanged(made));
+        assert_eq!(node.request(), Some(asked));
+        node.say(&Response::Refused {
+            request: 0,
+            reason: "node 3 leads".to_owned(),
+        });
+    });
+    let mut client = AsyncClient::connect([address], options()).await.unwrap();
+    client.change_members(&change).await.unwrap();
+    let refused = client.change_members(&change).await.unwrap_err();
+    assert!(matches!(refused, ClientError::Refused { reason } if reason == "node 3 leads"));
+    script.join().unwrap();
+}
+
+/// A node tells a session where the members are, and ends without having read its groups.
+#[tokio::test]
+async fn a_task_learns_from_a_killed_node() {
+    let new = StdListener::bind("127.0.0.1:0").unwrap();
+    let (submitted, is_submitted) = channel();
+    let (ended, has_ended) = channel();
+    let (address, script) = scripted(move |old| {
+        let client = node::Node::accept(&old);
+        let mut node = node::Node::accept(&old);
+        node.opens_session();
+        is_submitted.recv().unwrap();
+        node.say(&Response::Nodes {
+            addresses: vec![new.local_addr().unwrap().to_string()],
+        });
+        // The connection is reset, since there are unread bytes.
+        drop((client, node, old));
+        ended.send(()).unwrap();
+        let mut node = node::Node::accept(&new);
+        for group in 1..=2 {
+            assert_eq!(node.group(), group);
+            node.results(group);
+        }
+    });
+    let client = AsyncClient::connect([address], options()).await.unwrap();
+    let mut session = client.open_session().await.unwrap();
+    let first = session.submit(commands()).await.unwrap();
+    submitted.send(()).unwrap();
+    has_ended.recv().unwrap();
+    let second = session.submit(commands()).await.unwrap();
+    for group in [first, second] {
+        assert_eq!(session.wait(group).await.unwrap(), [Outcome::Done]);
+    }
     script.join().unwrap();
 }

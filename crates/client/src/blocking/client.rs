@@ -8,7 +8,7 @@ use super::session::Session;
 use crate::channel::{Key, SeenLsn};
 use crate::error::ClientError;
 use crate::links::{Links, OverChannel};
-use crate::options::ClientOptions;
+use crate::options::{ClientOptions, later};
 use crate::protocol::{MemberChange, Request, ScanRange, Scanned, TableEntry};
 use crate::read_options::ReadOptions;
 use crate::requests::{self, Rows};
@@ -48,7 +48,7 @@ impl Client {
         options: ClientOptions,
     ) -> Result<Self, ClientError> {
         let addresses = addresses.into_iter().map(Into::into).collect();
-        let deadline = Instant::now() + options.timeout;
+        let deadline = later(Instant::now(), options.timeout);
         let mut link = Link::over(requests::channel(addresses, options, SeenLsn::default())?);
         if !link.drive(|channel| channel.is_ready(), deadline) {
             return Err(link.channel.unavailable());
@@ -170,7 +170,7 @@ impl Client {
             name: name.to_owned(),
             eight_byte_keys,
         };
-        let key = requests::ask_control(&mut self.links.leader.channel, &request)?;
+        let key = requests::ask_control(&mut self.links.leader.channel, request)?;
         self.wait(key)?;
         requests::table_of(&mut self.links.leader.channel, key)
     }
@@ -184,7 +184,7 @@ impl Client {
     /// [`ClientError::Refused`].
     pub fn drop_table(&mut self, table: u32) -> Result<bool, ClientError> {
         let request = Request::DropTable { table };
-        let key = requests::ask_control(&mut self.links.leader.channel, &request)?;
+        let key = requests::ask_control(&mut self.links.leader.channel, request)?;
         self.wait(key)?;
         requests::dropped_of(&mut self.links.leader.channel, key)
     }
@@ -199,7 +199,7 @@ impl Client {
     /// [`ClientError::Unavailable`]: it may still be cleared later. [`ClientError::OtherCluster`], [`ClientError::Refused`].
     pub fn clear_table(&mut self, table: u32) -> Result<Option<u32>, ClientError> {
         let request = Request::ClearTable { table };
-        let key = requests::ask_control(&mut self.links.leader.channel, &request)?;
+        let key = requests::ask_control(&mut self.links.leader.channel, request)?;
         self.wait(key)?;
         requests::cleared_of(&mut self.links.leader.channel, key)
     }
@@ -213,7 +213,7 @@ impl Client {
     /// again. [`ClientError::Refused`] if it would stop the cluster, or does not fit the members.
     pub fn change_members(&mut self, change: &MemberChange) -> Result<(), ClientError> {
         let request = Request::ChangeMembers(change.clone());
-        let key = requests::ask_control(&mut self.links.leader.channel, &request)?;
+        let key = requests::ask_control(&mut self.links.leader.channel, request)?;
         self.wait(key)?;
         requests::members_changed_of(&mut self.links.leader.channel, key)
     }
@@ -225,7 +225,7 @@ impl Client {
     }
 
     fn wait(&mut self, key: Key) -> Result<(), ClientError> {
-        let deadline = Instant::now() + self.links.leader.channel.options().timeout;
+        let deadline = later(Instant::now(), self.links.leader.channel.options().timeout);
         let is_answered = |channel: &crate::channel::Channel| channel.exchange.is_answered(key);
         if self.links.leader.drive(is_answered, deadline) {
             return Ok(());

@@ -1,12 +1,14 @@
 //! One TCP connection to one node.
 
 use std::io::ErrorKind;
-use std::net::{TcpStream, ToSocketAddrs as _};
+use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
+use super::resolve::{first_reached, resolve};
 use super::stream::Stream;
 use crate::error::ConnectionError;
 use crate::message_buffer::MessageBuffer;
+use crate::options::later;
 use crate::protocol::Response;
 use crate::security::Security;
 
@@ -20,27 +22,22 @@ pub(super) struct Connection {
 }
 
 impl Connection {
+    /// Connects to the first address of a name that accepts. `timeout` covers the name, all its
+    /// addresses, and the handshake.
     pub(super) fn open(
         address: &str,
         security: &Security,
         timeout: Duration,
     ) -> Result<Self, ConnectionError> {
-        let deadline = Instant::now() + timeout;
-        let mut failure = ConnectionError::NoSuchName;
-        for address in address.to_socket_addrs()? {
-            match TcpStream::connect_timeout(&address, timeout) {
-                Ok(stream) => {
-                    stream.set_nodelay(true)?;
-                    stream.set_write_timeout(Some(WRITE_TIMEOUT))?;
-                    return Ok(Self {
-                        stream: Stream::secure(stream, security, deadline)?,
-                        buffer: MessageBuffer::default(),
-                    });
-                }
-                Err(error) => failure = error.into(),
-            }
-        }
-        Err(failure)
+        let deadline = later(Instant::now(), timeout);
+        let addresses = resolve(address, deadline)?;
+        let stream = first_reached(addresses, deadline, TcpStream::connect_timeout)?;
+        stream.set_nodelay(true)?;
+        stream.set_write_timeout(Some(WRITE_TIMEOUT))?;
+        Ok(Self {
+            stream: Stream::secure(stream, security, deadline)?,
+            buffer: MessageBuffer::default(),
+        })
     }
 
     pub(super) fn send(&mut self, frame: &[u8]) -> Result<(), ConnectionError> {

@@ -6,6 +6,7 @@ mod connection;
 mod link;
 mod one_node;
 mod reader;
+mod resolve;
 mod session;
 mod states;
 mod stream;

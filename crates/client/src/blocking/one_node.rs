@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use super::connection::Connection;
 use crate::channel::{frame_of, hello};
 use crate::error::{ClientError, ConnectionError};
-use crate::options::ClientOptions;
-use crate::protocol::{NodeStatus, Request, Response, SessionEntry, SessionId};
+use crate::options::{ClientOptions, later};
+use crate::protocol::{NodeStatus, PROTOCOL_VERSION, Request, Response, SessionEntry, SessionId};
 
 /// Backoff before a request is sent again to a node that is busy.
 const BUSY_BACKOFF: Duration = Duration::from_millis(20);
@@ -203,7 +203,7 @@ impl OneNode {
         request: &Request,
         timeout: Duration,
     ) -> Result<Response, ClientError> {
-        let deadline = Instant::now() + timeout;
+        let deadline = later(Instant::now(), timeout);
         let Self {
             address,
             cluster,
@@ -213,6 +213,9 @@ impl OneNode {
         connection.send(&frame_of(request)).map_err(failed)?;
         while let Some(response) = connection.receive(deadline).map_err(failed)? {
             match (response, *cluster) {
+                (Response::Welcome { version, .. }, _) if version != PROTOCOL_VERSION => {
+                    return Err(ClientError::other_version(address.clone(), version));
+                }
                 (
                     Response::Welcome { cluster: found, .. }
                     | Response::OtherCluster { cluster: found },
@@ -224,7 +227,8 @@ impl OneNode {
                         found,
                     });
                 }
-                (Response::Welcome { .. }, _) => {}
+                // No answer: a node also sends the addresses when they change.
+                (Response::Welcome { .. } | Response::Nodes { .. }, _) => {}
                 // It works for another client, or has just done so.
                 (Response::Busy { .. }, _) if Instant::now() + BUSY_BACKOFF < deadline => {
                     thread::sleep(BUSY_BACKOFF);

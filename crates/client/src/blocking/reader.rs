@@ -6,6 +6,7 @@ use super::link::Link;
 use crate::channel::{Channel, Key};
 use crate::error::ClientError;
 use crate::links::Links;
+use crate::options::later;
 use crate::protocol::{Freshness, Request, ScanRange, Scanned, TableEntry};
 use crate::read_options::ReadOptions;
 use crate::requests::{self, Rows};
@@ -87,7 +88,7 @@ impl<'a> Reader<'a> {
         let freshness = requests::freshness(self.options, &link.channel.seen);
         let make = |request| make(request, freshness);
         let key = requests::ask_read(&mut link.channel, number, make)?;
-        let deadline = Instant::now() + link.channel.options().timeout;
+        let deadline = later(Instant::now(), link.channel.options().timeout);
         let is_answered = |channel: &Channel| channel.exchange.is_answered(key);
         if link.drive(is_answered, deadline) {
             return Ok((link, key));

@@ -6,6 +6,7 @@ use super::link::Link;
 use crate::channel::Channel;
 use crate::error::ClientError;
 use crate::links::OverChannel;
+use crate::options::later;
 use crate::protocol::{Command, Outcome, SessionId};
 use crate::requests::{self, Group, GroupOutcomes, HeldSession};
 use crate::token::SessionToken;
@@ -26,7 +27,7 @@ impl Session {
     pub(super) fn open(channel: Channel) -> Result<Self, ClientError> {
         let mut link = Link::over(channel);
         let (key, nonce) = requests::ask_session(&mut link.channel)?;
-        let deadline = Instant::now() + link.channel.options().timeout;
+        let deadline = later(Instant::now(), link.channel.options().timeout);
         if !link.drive(|channel| channel.exchange.is_answered(key), deadline) {
             return Err(requests::timed_out(&mut link.channel, key));
         }
@@ -41,7 +42,7 @@ impl Session {
     pub(super) fn resume(channel: Channel, token: SessionToken) -> Result<Self, ClientError> {
         let mut link = Link::over(channel);
         let key = requests::ask_resume(&mut link.channel, &token)?;
-        let deadline = Instant::now() + link.channel.options().timeout;
+        let deadline = later(Instant::now(), link.channel.options().timeout);
         if !link.drive(|channel| channel.exchange.is_answered(key), deadline) {
             return Err(requests::timed_out(&mut link.channel, key));
         }
@@ -89,7 +90,7 @@ impl Session {
         self.reads += 1;
         let channel = &mut self.link.channel;
         let key = self.held.ask_outcomes(channel, self.reads, group)?;
-        let deadline = Instant::now() + channel.options().timeout;
+        let deadline = later(Instant::now(), channel.options().timeout);
         let is_answered = |channel: &Channel| channel.exchange.is_answered(key);
         if !self.link.drive(is_answered, deadline) {
             return Err(requests::timed_out(&mut self.link.channel, key));
@@ -108,7 +109,7 @@ impl Session {
         group: u64,
         commands: Vec<Command>,
     ) -> Result<Group, ClientError> {
-        self.wait_for_room()?;
+        self.wait_for_room(1)?;
         let group = self
             .held
             .ask_again(&mut self.link.channel, group, commands)?;
@@ -146,18 +147,38 @@ impl Session {
     /// # Errors
     /// [`ClientError::OutcomeUnknown`] of the oldest group in flight if none is answered in time: these commands were not sent.
     pub fn submit(&mut self, commands: Vec<Command>) -> Result<Group, ClientError> {
-        self.wait_for_room()?;
+        self.wait_for_room(1)?;
         let group = self.held.ask(&mut self.link.channel, commands)?;
         self.link.pump();
         Ok(group)
     }
 
-    /// Waits until the window has room for a group.
-    fn wait_for_room(&mut self) -> Result<(), ClientError> {
+    /// Sends several groups together, each as [`submit`](Self::submit) does.
+    ///
+    /// # Errors
+    /// As [`submit`](Self::submit): none of the groups was sent. [`ClientError::Refused`] if one is
+    /// too long: the groups before it are in flight; [`next_answered`](Self::next_answered) returns
+    /// them.
+    pub fn submit_all(
+        &mut self,
+        groups: impl IntoIterator<Item = Vec<Command>, IntoIter: ExactSizeIterator>,
+    ) -> Result<Vec<Group>, ClientError> {
+        let groups = groups.into_iter();
+        self.wait_for_room(groups.len())?;
+        let channel = &mut self.link.channel;
+        let asked = groups.map(|commands| self.held.ask(channel, commands));
+        let asked = asked.collect();
+        self.link.pump();
+        asked
+    }
+
+    /// Waits until the window has room for `groups` more groups. More groups than the window are
+    /// sent when none is in flight.
+    fn wait_for_room(&mut self, groups: usize) -> Result<(), ClientError> {
         let options = self.link.channel.options();
-        let window = options.window.max(1);
-        let deadline = Instant::now() + options.timeout;
-        let has_room = |channel: &Channel| channel.exchange.groups_in_flight() < window;
+        let room = options.window.max(1).saturating_sub(groups);
+        let deadline = later(Instant::now(), options.timeout);
+        let has_room = |channel: &Channel| channel.exchange.groups_in_flight() <= room;
         if self.link.drive(has_room, deadline) {
             return Ok(());
         }
@@ -173,7 +194,7 @@ impl Session {
     /// waited for again. [`ClientError::Refused`], [`ClientError::NoSuchSession`],
     /// [`ClientError::NoSuchGroup`].
     pub fn wait(&mut self, group: Group) -> Result<Vec<Outcome>, ClientError> {
-        let deadline = Instant::now() + self.link.channel.options().timeout;
+        let deadline = later(Instant::now(), self.link.channel.options().timeout);
         self.wait_until(group, deadline)
     }
 
@@ -224,7 +245,7 @@ impl Session {
     pub fn close(mut self) -> Result<(), ClientError> {
         let channel = &mut self.link.channel;
         let key = self.held.ask_close(channel)?;
-        let deadline = Instant::now() + channel.options().timeout;
+        let deadline = later(Instant::now(), channel.options().timeout);
         let is_answered = |channel: &Channel| channel.exchange.is_answered(key);
         if !self.link.drive(is_answered, deadline) {
             return Err(requests::timed_out(&mut self.link.channel, key));

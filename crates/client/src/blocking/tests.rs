@@ -1,5 +1,8 @@
 //! The client against nodes that follow a script.
 
+mod groups;
+mod one_node;
+
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc::channel;
@@ -610,12 +613,13 @@ fn a_session_is_resumed_by_its_token() {
             first_group: 100,
             acknowledged_through: 3,
             groups: vec![4, 5],
+            lsn: 51,
         });
-        for outcomes in [
-            None,
-            Some(Vec::new()),
-            Some(vec![Some(Outcome::Done), None]),
-            Some(vec![Some(Outcome::Done)]),
+        for (lsn, outcomes) in [
+            (52, None),
+            (53, Some(Vec::new())),
+            (54, Some(vec![Some(Outcome::Done), None])),
+            (55, Some(vec![Some(Outcome::Done)])),
         ] {
             let Some(Request::Outcomes {
                 request,
@@ -626,7 +630,11 @@ fn a_session_is_resumed_by_its_token() {
             else {
                 panic!("it asks for outcomes")
             };
-            node.say(&Response::GroupOutcomes { request, outcomes });
+            node.say(&Response::GroupOutcomes {
+                request,
+                outcomes,
+                lsn,
+            });
         }
         for (number, acknowledged) in [(5, 3), (100, 3), (101, 100)] {
             assert_eq!(node.group(), (number, acknowledged));
@@ -641,6 +649,8 @@ fn a_session_is_resumed_by_its_token() {
     let mut session = client.resume(&token).unwrap();
     assert_eq!((session.token(), session.next_group()), (token, 100));
     assert_eq!(session.earlier_groups(), [4, 5]);
+    // A read of a follower sees what the program is told.
+    assert_eq!(client.seen(), 51);
     for expected in [
         GroupOutcomes::Forgotten,
         GroupOutcomes::NotExecuted,
@@ -649,6 +659,7 @@ fn a_session_is_resumed_by_its_token() {
     ] {
         assert_eq!(session.outcomes(5).unwrap(), expected);
     }
+    assert_eq!(client.seen(), 55);
     for number in [0, 100] {
         let refused = session.submit_again(number, commands());
         assert!(matches!(refused, Err(ClientError::NoEarlierGroup { .. })));

@@ -2,12 +2,22 @@
 //!
 //! A request keeps its bytes until it is answered, so that it can be sent again under the same
 //! number, on another connection or to another leader.
+//!
+//! # Invariants
+//! - X1. Reads and groups have numbers that are never used again on a channel, and answers repeat
+//!   them. So an answer that comes after its request was forgotten answers no other one.
+//! - X2. Control requests have no numbers. At most one is unanswered on a connection: if one is
+//!   forgotten, or replaced by another, before its answer comes, no further request is sent on that
+//!   connection, and nothing that arrives on it answers a control request.
+//! - X3. An answer that repeats a name or an identity answers only the control request with the
+//!   same one.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::protocol::{Outcome, Scanned, SessionId, SessionLimit, TableEntry};
+use super::control::is_answered_by;
+use crate::protocol::{Outcome, Request, Response, Scanned, SessionId, SessionLimit, TableEntry};
 
 /// Numbers of reads have this bit, so that they differ from numbers of groups.
 const READ_BIT: u64 = 1 << 63;
@@ -15,7 +25,7 @@ const READ_BIT: u64 = 1 << 63;
 /// Identifies a request. The response contains its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Key {
-    /// Opening, resuming and closing a session, creating, dropping or clearing a table, replacing a node: one at a time.
+    /// Opening, resuming and closing a session, creating, dropping or clearing a table, changing the members: one at a time.
     Control,
     /// A group of the session.
     Group(u64),
@@ -89,10 +99,22 @@ struct Asked {
 #[derive(Debug, Default)]
 pub(crate) struct Exchange {
     asked: BTreeMap<Key, Asked>,
+    /// The control request that was made last.
+    control: Option<Request>,
+    /// The current connection still owes the answer to a control request that was forgotten.
+    owes_forgotten: bool,
 }
 
 impl Exchange {
-    /// Adds a request, to be sent. A frame is a message with its length.
+    /// Adds a control request, to be sent. It replaces the one before. A frame is a message with its
+    /// length.
+    pub(crate) fn ask_control(&mut self, request: Request, frame: Vec<u8>) {
+        self.forget(Key::Control);
+        self.control = Some(request);
+        self.ask(Key::Control, frame);
+    }
+
+    /// Adds a read or a group, to be sent. A frame is a message with its length.
     pub(crate) fn ask(&mut self, key: Key, frame: Vec<u8>) {
         let asked = Asked {
             frame: frame.into(),
@@ -131,10 +153,22 @@ impl Exchange {
     /// Records the answer to a request. It is ignored if the request was answered before, or is
     /// unknown.
     pub(crate) fn answer(&mut self, key: Key, answer: Answer) {
+        if key == Key::Control && self.owes_forgotten {
+            return;
+        }
         if let Some(asked) = self.asked.get_mut(&key)
             && asked.answer.is_none()
         {
             asked.answer = Some(answer);
+        }
+    }
+
+    /// Records the answer to the control request, unless `response` repeats the name or the identity
+    /// of another one.
+    pub(crate) fn answer_control(&mut self, response: &Response, answer: Answer) {
+        let is_its_own = (self.control.as_ref()).is_some_and(|it| is_answered_by(it, response));
+        if is_its_own {
+            self.answer(Key::Control, answer);
         }
     }
 
@@ -157,6 +191,7 @@ impl Exchange {
 
     /// The connection is lost: unanswered requests are sent on the next one.
     pub(crate) fn disconnected(&mut self) {
+        self.owes_forgotten = false;
         for asked in self.asked.values_mut() {
             asked.sent = false;
             asked.not_before = None;
@@ -186,7 +221,17 @@ impl Exchange {
 
     /// Forgets a request, which is not sent again.
     pub(crate) fn forget(&mut self, key: Key) {
-        self.asked.remove(&key);
+        let forgotten = self.asked.remove(&key);
+        let is_owed = forgotten.is_some_and(|it| it.sent && it.answer.is_none());
+        if key == Key::Control && is_owed {
+            self.owes_forgotten = true;
+        }
+    }
+
+    /// Whether the connection is to be closed, since it owes the answer to a control request that
+    /// was forgotten.
+    pub(crate) fn owes_forgotten(&self) -> bool {
+        self.owes_forgotten
     }
 
     /// Number of unanswered groups.

@@ -111,6 +111,11 @@ impl LeaderFinder {
         }
     }
 
+    /// The address is tried again next: the node has not failed.
+    pub(crate) fn repeat(&mut self) {
+        self.hint = self.current.clone();
+    }
+
     /// The address failed. Returns the pause before the next is tried.
     pub(crate) fn failed(&mut self) -> Duration {
         self.grow(self.pause)

@@ -14,7 +14,10 @@
 //! - C2. An answer is final.
 //! - C3. All connections are to one cluster: that of the options, or else that of the first node
 //!   that says welcome. Another cluster may have taken an address since.
+//! - C4. A connection that owes the answer to a forgotten control request is closed before anything
+//!   else is sent (X2 of the exchange).
 
+mod control;
 mod exchange;
 mod leader_finder;
 #[cfg(test)]
@@ -28,7 +31,7 @@ pub(crate) use exchange::{Answer, Exchange, Key, ResumedSession};
 pub(crate) use leader_finder::LeaderFinder;
 
 use crate::error::{ClientError, ConnectionError};
-use crate::options::ClientOptions;
+use crate::options::{ClientOptions, later};
 use crate::protocol::{MAGIC, PROTOCOL_VERSION, Request, Response, Role, encoded};
 
 /// Backoff before a request is sent again to a node that is busy or was deposed.
@@ -108,6 +111,9 @@ pub(crate) struct Channel {
     last: String,
     /// An address at which another cluster answered after the last welcome, and that cluster.
     other_cluster: Option<(String, u128)>,
+    /// An address at which a node with another version of the protocol answered after the last
+    /// welcome, and that version.
+    other_version: Option<(String, u16)>,
     /// The last node that had not applied enough for a read: its address, the last entry that it had
     /// applied, and the entry that was wanted.
     behind: Option<(String, u64, u64)>,
@@ -134,6 +140,7 @@ impl Channel {
             options,
             last: "no node has been asked yet".to_owned(),
             other_cluster: None,
+            other_version: None,
             behind: None,
         }
     }
@@ -155,6 +162,9 @@ impl Channel {
                 applied,
                 wanted,
             };
+        }
+        if let Some((address, node)) = self.other_version.clone() {
+            return ClientError::other_version(address, node);
         }
         match (&self.other_cluster, self.options.cluster) {
             (Some((address, found)), Some(expected)) => ClientError::OtherCluster {
@@ -193,8 +203,9 @@ impl Channel {
             }
             State::Greeting { since, said_hello } => {
                 // A stopped node still accepts connections.
-                let welcome_timeout = self.options.connect_timeout.min(2 * self.options.silence);
-                let until = *since + welcome_timeout;
+                let silence = self.options.silence.saturating_mul(2);
+                let welcome_timeout = self.options.connect_timeout.min(silence);
+                let until = later(*since, welcome_timeout);
                 if !std::mem::replace(said_hello, true) {
                     return Step::Send(hello(self.options.cluster));
                 }
@@ -209,6 +220,13 @@ impl Channel {
     }
 
     fn step_ready(&mut self, now: Instant) -> Step {
+        if self.exchange.owes_forgotten() {
+            self.note("it had not answered when the request was given up");
+            self.exchange.disconnected();
+            self.finder.repeat();
+            self.state = State::Closing { retry_at: now };
+            return self.step(now);
+        }
         let owed = self.exchange.awaits_answer();
         let next = self.exchange.next_to_send(now);
         let State::Ready {
@@ -227,10 +245,11 @@ impl Channel {
         }
         let silence = self.options.silence;
         if !owed {
-            let until = self.exchange.next_due().unwrap_or(now + silence);
+            let until = self.exchange.next_due();
+            let until = until.unwrap_or_else(|| later(now, silence));
             return Step::Receive(until);
         }
-        let until = *quiet_since + silence;
+        let until = later(*quiet_since, silence);
         if now < until {
             let due = self.exchange.next_due().unwrap_or(until);
             return Step::Receive(due.min(until));
@@ -259,6 +278,12 @@ impl Channel {
         let retry_at = now + self.finder.failed();
         self.exchange.disconnected();
         self.state = State::Closing { retry_at };
+    }
+
+    /// The node has answered a request.
+    fn has_answered(&mut self) {
+        self.finder.succeeded();
+        self.behind = None;
     }
 
     fn note(&mut self, why: &str) {
@@ -294,12 +319,15 @@ impl Channel {
             State::Greeting { .. } => return self.received_greeting(response, now),
             State::Disconnected { .. } | State::Closing { .. } => return,
         }
+        self.seen.note(lsn_of(&response));
+        if let Some(control) = control_answer(&response) {
+            self.has_answered();
+            return self.exchange.answer_control(&response, control);
+        }
         let answer = |this: &mut Self, key, answer| {
-            this.finder.succeeded();
-            this.behind = None;
+            this.has_answered();
             this.exchange.answer(key, answer);
         };
-        self.seen.note(lsn_of(&response));
         match response {
             Response::Results {
                 group, outcomes, ..
@@ -313,26 +341,11 @@ impl Channel {
                 Key::from_number(request),
                 Answer::Rows { values, lsn },
             ),
-            Response::SessionOpened { session, .. } => {
-                answer(self, Key::Control, Answer::SessionOpened(session));
-            }
-            Response::SessionClosed { .. } => answer(self, Key::Control, Answer::SessionClosed),
-            Response::Table { table, .. } => answer(self, Key::Control, Answer::Table(table)),
-            Response::TableDropped { existed, .. } => {
-                answer(self, Key::Control, Answer::TableDropped(existed));
-            }
-            Response::TableCleared { successor, .. } => {
-                answer(self, Key::Control, Answer::TableCleared(successor));
-            }
             Response::Tables {
                 request, tables, ..
             } => answer(self, Key::from_number(request), Answer::Tables(tables)),
             Response::Scanned { request, scanned } => {
                 answer(self, Key::from_number(request), Answer::Scanned(scanned));
-            }
-            Response::MembersChanged(_) => answer(self, Key::Control, Answer::MembersChanged),
-            Response::SessionsFull { limit, .. } => {
-                answer(self, Key::Control, Answer::SessionsFull(limit));
             }
             Response::Nodes { addresses } => self.finder.learn(addresses),
             Response::Disconnected { reason } => self.give_up(now, &reason.to_string()),
@@ -348,22 +361,9 @@ impl Channel {
                 self.finder.succeeded();
                 self.exchange.answer_all(|| Answer::SessionTaken(session));
             }
-            Response::SessionResumed {
-                fence,
-                first_group,
-                acknowledged_through,
-                groups,
-                ..
+            Response::GroupOutcomes {
+                request, outcomes, ..
             } => {
-                let resumed = ResumedSession {
-                    fence,
-                    first_group,
-                    acknowledged_through,
-                    groups,
-                };
-                answer(self, Key::Control, Answer::SessionResumed(resumed));
-            }
-            Response::GroupOutcomes { request, outcomes } => {
                 let key = Key::from_number(request);
                 answer(self, key, Answer::GroupOutcomes(outcomes));
             }
@@ -396,8 +396,16 @@ impl Channel {
                 Role::TakingOffice => self.note("it is taking office"),
                 _ => self.redirect(None, DOES_NOT_LEAD, now),
             },
-            // Not asked for on a channel.
-            Response::Welcome { .. }
+            // Not asked for on a channel, or taken above.
+            Response::SessionOpened { .. }
+            | Response::SessionClosed { .. }
+            | Response::SessionsFull { .. }
+            | Response::SessionResumed { .. }
+            | Response::Table { .. }
+            | Response::TableDropped { .. }
+            | Response::TableCleared { .. }
+            | Response::MembersChanged(_)
+            | Response::Welcome { .. }
             | Response::OtherCluster { .. }
             | Response::LinksCut { .. }
             | Response::BackupBegun { .. }
@@ -409,12 +417,18 @@ impl Channel {
 
     fn received_greeting(&mut self, response: Response, now: Instant) {
         match response {
+            Response::Welcome { version, .. } if version != PROTOCOL_VERSION => {
+                let address = self.finder.current().unwrap_or_default();
+                self.other_version = Some((address.to_owned(), version));
+                self.give_up(now, "it speaks another version of the protocol");
+            }
             Response::Welcome {
                 cluster, addresses, ..
             } if self.options.cluster.is_none_or(|it| it == cluster) => {
                 self.finder.learn(addresses);
                 self.options.cluster = Some(cluster);
                 self.other_cluster = None;
+                self.other_version = None;
                 self.state = State::Ready {
                     quiet_since: now,
                     asked_alive: false,
@@ -440,6 +454,32 @@ impl Channel {
     }
 }
 
+/// The answer to a control request in a response; `None` for other responses.
+fn control_answer(response: &Response) -> Option<Answer> {
+    Some(match response {
+        Response::SessionOpened { session, .. } => Answer::SessionOpened(*session),
+        Response::SessionsFull { limit, .. } => Answer::SessionsFull(*limit),
+        Response::SessionClosed { .. } => Answer::SessionClosed,
+        Response::SessionResumed {
+            fence,
+            first_group,
+            acknowledged_through,
+            groups,
+            ..
+        } => Answer::SessionResumed(ResumedSession {
+            fence: *fence,
+            first_group: *first_group,
+            acknowledged_through: *acknowledged_through,
+            groups: groups.clone(),
+        }),
+        Response::Table { table, .. } => Answer::Table(*table),
+        Response::TableDropped { existed, .. } => Answer::TableDropped(*existed),
+        Response::TableCleared { successor, .. } => Answer::TableCleared(*successor),
+        Response::MembersChanged(_) => Answer::MembersChanged,
+        _ => return None,
+    })
+}
+
 /// The LSN of a response, or 0.
 fn lsn_of(response: &Response) -> u64 {
     match response {
@@ -447,6 +487,8 @@ fn lsn_of(response: &Response) -> u64 {
         | Response::Rows { lsn, .. }
         | Response::Tables { lsn, .. }
         | Response::Table { lsn, .. }
+        | Response::SessionResumed { lsn, .. }
+        | Response::GroupOutcomes { lsn, .. }
         | Response::TableDropped { lsn, .. }
         | Response::TableCleared { lsn, .. } => *lsn,
         Response::Scanned { scanned, .. } => scanned.lsn,

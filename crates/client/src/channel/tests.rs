@@ -7,8 +7,12 @@ const SILENCE: Duration = Duration::from_millis(100);
 const CLUSTER: u128 = 7;
 
 fn welcome(cluster: u128) -> Response {
+    welcome_of(PROTOCOL_VERSION, cluster)
+}
+
+fn welcome_of(version: u16, cluster: u128) -> Response {
     Response::Welcome {
-        version: PROTOCOL_VERSION,
+        version,
         cluster,
         node: 1,
         group_commands_max: 10,
@@ -76,6 +80,23 @@ impl Rig {
         self.channel
             .exchange
             .ask(Key::Group(group.into()), vec![group]);
+    }
+
+    /// Asks to create a table. The frame stands for the request.
+    fn create(&mut self, name: &str, frame: u8) {
+        let request = Request::CreateTable {
+            name: name.to_owned(),
+            eight_byte_keys: true,
+        };
+        (self.channel.exchange).ask_control(request, vec![frame]);
+    }
+
+    fn table(&mut self, name: &str, table: u32) {
+        self.receive(Response::Table {
+            name: name.to_owned(),
+            table,
+            lsn: 1,
+        });
     }
 
     fn sent(&mut self) -> Vec<u8> {
@@ -393,4 +414,120 @@ fn a_named_cluster_is_insisted_on_from_the_start() {
     assert_eq!(channel.step(now), Step::Send(hello(Some(CLUSTER))));
     channel.received(welcome(8), now);
     assert!(!channel.is_ready());
+}
+
+/// The call has timed out, or was cancelled. Both requests have the same name here, so the name alone does not tell them apart.
+#[test]
+fn a_late_answer_is_none_of_the_next_control_request() {
+    for times_out in [true, false] {
+        let mut rig = Rig::new();
+        assert_eq!(rig.ready(), "a");
+        rig.create("accounts", 1);
+        assert_eq!(rig.sent(), [1]);
+        if times_out {
+            rig.channel.exchange.forget(Key::Control);
+        }
+        rig.create("accounts", 2);
+        rig.table("accounts", 7);
+        assert_eq!(rig.channel.exchange.take(Key::Control), None);
+        assert_eq!(rig.step(), Step::Close);
+        // The same node: it has not failed.
+        assert_eq!(rig.ready(), "a");
+        assert_eq!(rig.sent(), [2]);
+        rig.table("accounts", 8);
+        let answer = rig.channel.exchange.take(Key::Control);
+        assert_eq!(answer, Some(Answer::Table(8)));
+    }
+}
+
+#[test]
+fn an_answer_with_another_name_is_ignored() {
+    let mut rig = Rig::new();
+    rig.ready();
+    rig.create("accounts", 1);
+    rig.sent();
+    rig.table("notes", 7);
+    rig.receive(Response::TableDropped {
+        table: 7,
+        existed: true,
+        lsn: 1,
+    });
+    assert!(!rig.channel.exchange.is_answered(Key::Control));
+    rig.table("accounts", 8);
+    let answer = rig.channel.exchange.take(Key::Control);
+    assert_eq!(answer, Some(Answer::Table(8)));
+}
+
+#[test]
+fn a_connection_that_owes_nothing_is_kept() {
+    let mut rig = Rig::new();
+    rig.ready();
+    // It was answered, or will be sent again, or was never sent.
+    rig.create("accounts", 1);
+    rig.sent();
+    rig.table("accounts", 7);
+    rig.create("notes", 2);
+    assert_eq!(rig.sent(), [2]);
+    rig.receive(Response::Busy { request: 0 });
+    rig.create("notes", 3);
+    rig.create("notes", 4);
+    assert_eq!(rig.sent(), [4]);
+    // Reads have numbers.
+    rig.channel.exchange.ask(Key::read(1), vec![5]);
+    assert_eq!(rig.sent(), [5]);
+    rig.channel.exchange.forget(Key::read(1));
+    rig.table("notes", 8);
+    let answer = rig.channel.exchange.take(Key::Control);
+    assert_eq!(answer, Some(Answer::Table(8)));
+    assert!(rig.channel.is_ready());
+}
+
+#[test]
+fn a_welcome_of_another_version_is_refused() {
+    let own = PROTOCOL_VERSION;
+    for (version, upgrade) in [(own - 1, "the node"), (own + 1, "the program")] {
+        let mut rig = Rig::new();
+        rig.connect();
+        rig.channel.connected(rig.now);
+        rig.step();
+        rig.receive(welcome_of(version, CLUSTER));
+        assert!(!rig.channel.is_ready());
+        let error = rig.channel.unavailable();
+        let is_other = matches!(
+            &error,
+            ClientError::OtherVersion { address, node, client }
+                if address == "a" && *node == version && *client == own
+        );
+        assert!(is_other, "{error}");
+        let says = format!("upgrade {upgrade}");
+        assert!(error.to_string().contains(&says), "{error}");
+        assert_eq!(rig.step(), Step::Close);
+        // The next one speaks this version.
+        assert_eq!(rig.ready(), "b");
+        let error = rig.channel.unavailable();
+        assert!(matches!(error, ClientError::Unavailable { .. }), "{error}");
+    }
+}
+
+#[test]
+fn the_longest_times_are_no_overflow() {
+    let now = Instant::now();
+    let options = ClientOptions {
+        timeout: Duration::MAX,
+        connect_timeout: Duration::MAX,
+        silence: Duration::MAX,
+        ..ClientOptions::default()
+    };
+    let addresses = vec!["a".to_owned()];
+    let seen = SeenLsn::default();
+    let mut channel = Channel::new(addresses, options, Target::Leader, seen, now);
+    assert_eq!(channel.step(now), Step::Connect("a".to_owned()));
+    channel.connected(now);
+    assert_eq!(channel.step(now), Step::Send(hello(None)));
+    assert!(matches!(channel.step(now), Step::Receive(_)));
+    channel.received(welcome(CLUSTER), now);
+    assert!(matches!(channel.step(now), Step::Receive(_)));
+    channel.exchange.ask(Key::Group(1), vec![1]);
+    assert!(matches!(channel.step(now), Step::Send(_)));
+    assert!(matches!(channel.step(now), Step::Receive(_)));
 }

@@ -409,6 +409,8 @@ pub enum Response {
         acknowledged_through: u64,
         /// The groups of earlier holders with outcomes that are kept.
         groups: Vec<u64>,
+        /// LSN of an entry by which all groups of earlier holders are in the log.
+        lsn: u64,
     },
     /// The session was resumed by another process since: the request was not executed.
     SessionTaken {
@@ -422,6 +424,8 @@ pub enum Response {
         /// `None`: they were acknowledged, and are forgotten. Empty: no command of the group is in
         /// the log. Otherwise one for each command, and `None` for those that are not in the log.
         outcomes: Option<Vec<Option<Outcome>>>,
+        /// LSN of a state that has them.
+        lsn: u64,
     },
     /// Where the members are reached by clients, as far as the log says. A node sends it when they change; it answers no request.
     Nodes {

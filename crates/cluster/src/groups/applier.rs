@@ -446,7 +446,7 @@ impl Applier {
             } => {
                 let resumed =
                     (self.shared.sessions.lock()).resume(index, *session, *nonce, *attempt);
-                return self.answer_resumed(&control, *session, resumed);
+                return self.answer_resumed(index, &control, *session, resumed);
             }
             Control::CloseSession { session, fence } => {
                 let session = *session;
@@ -530,6 +530,7 @@ impl Applier {
     /// in flight are waited for.
     fn answer_resumed(
         &self,
+        index: u64,
         control: &Control,
         session: SessionId,
         resumed: Result<Resumed, ResumeRefusal>,
@@ -545,7 +546,8 @@ impl Applier {
         for connection in waiting {
             let refusal = match resumed {
                 Ok(resumed) => {
-                    self.shared.answer_resumed(connection, session, resumed);
+                    self.shared
+                        .answer_resumed(connection, session, resumed, index);
                     continue;
                 }
                 Err(ResumeRefusal::NoSuchSession) => Refusal::NoSession { session },
@@ -706,6 +708,7 @@ impl Applier {
                     Some(KnownGroup::Outcomes(known)) => Some(known),
                     _ => None,
                 },
+                lsn: self.applied,
             },
         }
     }

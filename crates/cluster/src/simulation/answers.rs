@@ -44,11 +44,9 @@ impl Checks {
                 session,
                 group,
                 outcomes,
+                lsn,
                 is_given_up,
-            } => {
-                self.fate(session, group, outcomes.as_deref(), is_given_up)?;
-                0
-            }
+            } => self.fate(session, group, outcomes.as_deref(), lsn, is_given_up)?,
             Answer::Rows { lsn, rows } => {
                 self.rows_read(lsn, &rows)?;
                 self.reads += 1;
@@ -203,22 +201,32 @@ impl Checks {
         }
     }
 
+    /// Checks what the next holder of a session was told of a group. Returns its last entry.
     fn fate(
         &mut self,
         session: SessionId,
         group: u64,
         outcomes: Option<&[Option<Outcome>]>,
+        lsn: u64,
         is_given_up: bool,
-    ) -> Result<(), String> {
+    ) -> Result<u64, String> {
         self.fates += 1;
         // Another holder has acknowledged them, perhaps without knowing of them.
         let Some(outcomes) = outcomes else {
-            return Ok(());
+            return Ok(0);
         };
+        let mut last = 0;
         let commands = self.sent.get(&(session, group)).map_or(0, Vec::len);
         for index in 0..commands as u32 {
             let id = (session, group, index);
-            let known = self.commands.get(&id).map(|(_, outcome)| *outcome);
+            let known = self.commands.get(&id).copied();
+            let (at, known) = known.map_or((0, None), |(at, outcome)| (at, Some(outcome)));
+            if at > lsn {
+                return Err(format!(
+                    "{id:?} is in entry {at}, the next holder was told {lsn}"
+                ));
+            }
+            last = last.max(at);
             let told = outcomes.get(index as usize).copied().flatten();
             if told != known {
                 return Err(format!(
@@ -229,7 +237,7 @@ impl Checks {
                 self.given_up.insert(id);
             }
         }
-        Ok(())
+        Ok(last)
     }
 
     fn rows_read(&self, lsn: u64, rows: &[((u32, Vec<u8>), RowValue)]) -> Result<(), String> {

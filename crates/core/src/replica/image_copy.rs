@@ -11,14 +11,22 @@
 //! identity. The directory becomes a replica's when all files are durable: the manifest is the last one.
 //!
 //! Every byte is verified: the manifest and the list have checksums, and each run is read back, page by page.
+//!
+//! # Invariants
+//! - C1. A run has its name, `.rows`, only when it was verified. Until then it has the one of a segment whose load did not end,
+//!   `.new`, which every opening removes.
+//! - C2. Next to an earlier image, no file that the manifest names is removed or changed before the manifest of the new one is
+//!   durable. A file that has its name is replaced, by a rename, only by the file that the earlier list names, too.
+//! - C3. Two images whose lists give one number to different files are of different nodes, whatever their manifests say: nodes
+//!   that were installed or restored from one image have the database's identity in common. Neither takes the place of the other.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use namiki_platform::Stamp;
-use namiki_platform::disk::{Appender, Disk, DiskFile, FileKind, read_unaligned};
+use namiki_platform::disk::{Appender, DirLock, Disk, DiskFile, FileKind, read_unaligned};
 use namiki_platform::hash::hash_of;
 use namiki_segment::{SegmentError, SegmentId};
 
@@ -80,6 +88,21 @@ pub enum ImageCopyError {
     OtherNode {
         /// The directory.
         dir: PathBuf,
+    },
+    /// Another process uses the directory: another backup, or a program that has opened it.
+    #[error("{dir} is in use by another process")]
+    InUse {
+        /// The directory.
+        dir: PathBuf,
+    },
+    /// The image that the directory has cannot be read, so nothing can be copied next to it.
+    #[error("the earlier backup in {dir} is damaged: name another directory")]
+    EarlierDamaged {
+        /// The directory.
+        dir: PathBuf,
+        /// The damage.
+        #[source]
+        source: Box<OpenError>,
     },
     /// A run differs from the one that the list names. It was removed.
     #[error("the copy of a run of rows is damaged")]
@@ -259,8 +282,8 @@ pub struct ImageCopy {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
     id: u128,
-    /// What the directory has stays until this copy is whole.
-    keeps_earlier: bool,
+    /// What the directory has stays until this copy is whole, and no other process writes there.
+    beside_earlier: Option<DirLock>,
     manifest: Vec<u8>,
     list: Vec<u8>,
     /// From both, when they have arrived.
@@ -292,18 +315,30 @@ impl ImageCopy {
     pub fn begin(disk: Arc<dyn Disk>, dir: &Path, id: u128) -> Result<Self, ImageCopyError> {
         remove_if_there(&*disk, &Manifest::path(dir))?;
         remove_if_there(&*disk, &Manifest::table_journal_path(dir))?;
-        Self::begin_beside(disk, dir, id).map(|copy| Self {
-            keeps_earlier: false,
+        Self::begin_in(disk, dir, id)
+    }
+
+    /// The same for a directory with an earlier image of the same node, as a backup has it: that stays whole until this one is.
+    /// Runs that both have are not copied again. Locks other processes out.
+    ///
+    /// # Errors
+    /// [`ImageCopyError::InUse`], [`ImageCopyError::Device`]
+    pub fn begin_beside(disk: Arc<dyn Disk>, dir: &Path, id: u128) -> Result<Self, ImageCopyError> {
+        disk.create_dir_all(dir)
+            .map_err(|source| device(dir, source))?;
+        let lock = disk.lock_dir(dir).map_err(|source| match source.kind() {
+            io::ErrorKind::ResourceBusy => ImageCopyError::InUse {
+                dir: dir.to_owned(),
+            },
+            _ => device(dir, source),
+        })?;
+        Self::begin_in(disk, dir, id).map(|copy| Self {
+            beside_earlier: Some(lock),
             ..copy
         })
     }
 
-    /// The same for a directory with an earlier image of the same node, as a backup has it: that stays whole until this one is.
-    /// Runs that both have are not copied again.
-    ///
-    /// # Errors
-    /// [`ImageCopyError::Device`]
-    pub fn begin_beside(disk: Arc<dyn Disk>, dir: &Path, id: u128) -> Result<Self, ImageCopyError> {
+    fn begin_in(disk: Arc<dyn Disk>, dir: &Path, id: u128) -> Result<Self, ImageCopyError> {
         let image_dir = image_dir(dir);
         disk.create_dir_all(&image_dir)
             .map_err(|source| device(&image_dir, source))?;
@@ -312,7 +347,7 @@ impl ImageCopy {
             disk,
             dir: dir.to_owned(),
             id,
-            keeps_earlier: true,
+            beside_earlier: None,
             manifest: Vec::new(),
             list: Vec::new(),
             head: None,
@@ -448,11 +483,14 @@ impl ImageCopy {
             );
             return Err(no_image(why));
         }
-        let path = run.file.rows_path(&self.dir);
+        let path = run.file.new_path(&self.dir);
         let failed = |source| device(&path, source);
         let appender = match &mut self.appender {
             Some(appender) => appender,
-            none => none.insert(self.disk.append(&path).map_err(failed)?),
+            none => {
+                remove_if_there(&*self.disk, &path)?;
+                none.insert(self.disk.append(&path).map_err(failed)?)
+            }
         };
         appender.append(bytes).map_err(failed)
     }
@@ -467,18 +505,21 @@ impl ImageCopy {
         if let Some(appender) = self.appender.take()
             && let Some(run) = self.run(self.file)
         {
-            let path = run.file.rows_path(&self.dir);
-            appender.finish().map_err(|source| device(&path, source))?;
-            if let Err(error) = self.verify(run) {
+            let path = run.file.new_path(&self.dir);
+            let failed = |source| device(&path, source);
+            appender.finish().map_err(failed)?;
+            if let Err(error) = self.verify(run, &path) {
                 remove_if_there(&*self.disk, &path)?;
                 return Err(ImageCopyError::Damaged(Box::new(error)));
             }
+            let named = run.file.rows_path(&self.dir);
+            self.disk.rename(&path, &named).map_err(failed)?;
         }
         match self.file {
             MANIFEST => self.file = LIST,
             LIST => {
                 self.head = Some(self.read_head()?);
-                if !self.keeps_earlier {
+                if self.beside_earlier.is_none() {
                     self.remove_others()?;
                 }
                 self.look_for_runs()?;
@@ -518,26 +559,26 @@ impl ImageCopy {
         Ok(())
     }
 
-    /// Verifies one of the runs that an earlier copy has left; a damaged one comes again. Returns whether there was one.
+    /// Verifies one of the runs that an earlier copy has left. A damaged one stays until it has come again. Returns whether
+    /// there was one.
     fn verify_kept(&mut self) -> Result<bool, ImageCopyError> {
         let Some(file) = self.kept.pop_front() else {
             return Ok(false);
         };
         if let Some(run) = self.run(file)
-            && self.verify(run).is_err()
+            && self.verify(run, &run.file.rows_path(&self.dir)).is_err()
         {
-            remove_if_there(&*self.disk, &run.file.rows_path(&self.dir))?;
             self.missing.push_back(file);
         }
         Ok(true)
     }
 
-    fn verify(&self, run: &SegmentFile) -> Result<(), SegmentError> {
+    /// Reads a run at this path, and fails if it is not the one that the list names.
+    fn verify(&self, run: &SegmentFile, path: &Path) -> Result<(), SegmentError> {
         let Some(head) = &self.head else {
             return Ok(());
         };
-        let path = run.file.rows_path(&self.dir);
-        namiki_segment::check(&self.disk, &path, run.id(head.manifest.identity())).map(drop)
+        namiki_segment::check(&self.disk, path, run.id(head.manifest.identity())).map(drop)
     }
 
     fn read_head(&self) -> Result<Head, ImageCopyError> {
@@ -546,14 +587,6 @@ impl ImageCopy {
         let manifest = Manifest::decode(&self.manifest, &path).map_err(invalid)?;
         let named = manifest.image_list.clone();
         let named = named.ok_or_else(|| no_image("the manifest names no image".to_owned()))?;
-        if self.keeps_earlier {
-            let earlier = Manifest::read_alone(&*self.disk, &self.dir).map_err(invalid)?;
-            let history = |of: &Manifest| (of.identity(), of.branch.clone());
-            if earlier.is_some_and(|earlier| history(&earlier) != history(&manifest)) {
-                let dir = self.dir.clone();
-                return Err(ImageCopyError::OtherNode { dir });
-            }
-        }
         if id_of(&manifest, &named) != self.id {
             return Err(no_image("it is another image".to_owned()));
         }
@@ -565,12 +598,58 @@ impl ImageCopy {
         if let Some(why) = list.contradicts(manifest.identity(), &named) {
             return Err(no_image(why));
         }
+        if self.beside_earlier.is_some() {
+            self.check_earlier(&manifest, &named, &list)?;
+        }
         let runs = list.runs().map(|run| run.segment.clone()).collect();
         Ok(Head {
             manifest,
             named,
             runs,
         })
+    }
+
+    /// Checks that the image which the directory has is of the same node as this one: no file has the name of a different one.
+    fn check_earlier(
+        &self,
+        manifest: &Manifest,
+        named: &NamedList,
+        list: &ImageList,
+    ) -> Result<(), ImageCopyError> {
+        let damaged = |error: OpenError| match error {
+            OpenError::Device { path, source } => ImageCopyError::Device { path, source },
+            source => ImageCopyError::EarlierDamaged {
+                dir: self.dir.clone(),
+                source: Box::new(source),
+            },
+        };
+        let Some(earlier) = Manifest::read_alone(&*self.disk, &self.dir).map_err(damaged)? else {
+            return Ok(());
+        };
+        let other = || {
+            let dir = self.dir.clone();
+            Err(ImageCopyError::OtherNode { dir })
+        };
+        let history = |of: &Manifest| (of.identity(), of.branch.clone());
+        if history(&earlier) != history(manifest) {
+            return other();
+        }
+        let Some(earlier_named) = &earlier.image_list else {
+            return Ok(());
+        };
+        if earlier_named.file == named.file && earlier_named.identity != named.identity {
+            return other();
+        }
+        let identity = earlier.identity();
+        let earlier = ImageList::read(&*self.disk, &self.dir, identity, earlier_named);
+        let earlier = earlier.map_err(damaged)?;
+        let runs = earlier.runs().map(|run| (run.segment.file, &run.segment));
+        let runs: BTreeMap<FileNumber, &SegmentFile> = runs.collect();
+        let differs = |run: &SegmentFile| runs.get(&run.file).is_some_and(|it| **it != *run);
+        if list.runs().any(|run| differs(&run.segment)) {
+            return other();
+        }
+        Ok(())
     }
 
     /// Removes the files of another image than this, so that there is room.
@@ -602,11 +681,7 @@ impl ImageCopy {
             return Err(no_image("not all of it has arrived".to_owned()));
         };
         let path = head.named.file.new_list_path(&self.dir);
-        let failed = |source| device(&path, source);
-        remove_if_there(&*self.disk, &path)?;
-        let mut appender = self.disk.append(&path).map_err(failed)?;
-        appender.append(&self.list).map_err(failed)?;
-        appender.finish().map_err(failed)?;
+        (self.disk.replace(&path, &self.list)).map_err(|source| device(&path, source))?;
         let image_dir = image_dir(&self.dir);
         (self.disk.sync_dir(&image_dir)).map_err(|source| device(&image_dir, source))?;
         let path = Manifest::path(&self.dir);

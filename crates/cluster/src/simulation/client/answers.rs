@@ -36,9 +36,11 @@ impl SimClient {
                 fence,
                 first_group,
                 acknowledged_through,
+                lsn,
                 ..
             } => {
                 if self.pending.remove(&(SETUP, 2)).is_some() {
+                    self.seen = self.seen.max(lsn);
                     self.resumes = None;
                     self.session = Some(session);
                     self.fence = fence;
@@ -54,12 +56,17 @@ impl SimClient {
                 self.end();
                 None
             }
-            Response::GroupOutcomes { request, outcomes } => {
+            Response::GroupOutcomes {
+                request,
+                outcomes,
+                lsn,
+            } => {
                 match self.pending.remove(&(FATE, request)) {
                     Some(Pending {
                         request: Request::Outcomes { session, group, .. },
                         ..
                     }) => {
+                        self.seen = self.seen.max(lsn);
                         let commands = self.journal.remove(&group).unwrap_or_default();
                         let known = outcomes.iter().flatten();
                         let is_whole = known.clone().count() == commands.len()
@@ -85,6 +92,7 @@ impl SimClient {
                             session,
                             group,
                             outcomes,
+                            lsn,
                             is_given_up: !is_again && !self.shares_journal,
                         };
                         (!self.has_successor).then_some((Floor::default(), fate))

@@ -58,6 +58,7 @@ pub(super) enum Answer {
         session: SessionId,
         group: u64,
         outcomes: Option<Vec<Option<Outcome>>>,
+        lsn: u64,
         /// Those that are not executed will not be submitted again.
         is_given_up: bool,
     },
