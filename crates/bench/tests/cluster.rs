@@ -137,6 +137,36 @@ fn throughput_is_told_apart_by_the_images_of_the_leader() {
 }
 
 #[test]
+fn the_applier_is_measured_with_and_without_a_view() {
+    let output = bench(&[
+        "--applier",
+        "--group-size=100",
+        "--accounts=1000",
+        "--seconds=0.1",
+        "--format=json",
+    ]);
+    assert_eq!(output.status.code(), Some(0));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let rows = text
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let rows: Vec<(String, bool)> = rows
+        .map(|row| {
+            assert!(row["us_per_group"].as_f64().unwrap() > 0.0, "{row}");
+            let installs = row["installs"].as_str().unwrap().to_owned();
+            (installs, row["view"].as_bool().unwrap())
+        })
+        .collect();
+    let expected = [
+        ("apply", false),
+        ("apply", true),
+        ("locks", false),
+        ("locks", true),
+    ];
+    assert_eq!(rows, expected.map(|(how, view)| (how.to_owned(), view)));
+}
+
+#[test]
 fn rows_of_an_earlier_run_are_no_violation() {
     let dir = tempfile::tempdir().unwrap();
     let dir = format!("--dir={}", dir.path().join("cluster").display());
@@ -206,6 +236,8 @@ fn what_cannot_be_measured_is_refused() {
             "leave --dir out",
         ),
         (vec!["--nodes", "3,5", "--dir", dir], "one number of nodes"),
+        (vec!["--applier", "--nodes", "3"], "cannot be used with"),
+        (vec!["--applier", "--accounts", "10"], "raise --accounts"),
     ] {
         let output = bench(&arguments);
         let said = String::from_utf8_lossy(&output.stderr);

@@ -14,10 +14,12 @@
 //! | `history/` | its history, and the check for strict serializability |
 //! | `witness.rs` | the required content of the tables |
 //! | `cpu_use.rs`, `footprint.rs`, `image_times.rs` | processor time, memory, disk space and images of the nodes |
+//! | `applier.rs` | the applier alone, without a cluster |
 //! | `figure_run.rs` | a run as a point of a figure |
 //!
 //! Paper: raft-pwal §4
 
+mod applier;
 mod away;
 mod clients;
 mod cpu_use;
@@ -55,6 +57,7 @@ use namiki_cluster::config::NodeConfig;
 use namiki_cluster::transport::City;
 use namiki_platform::machine::Machine;
 
+use self::applier::{ApplierRun, Installs};
 use self::faults::{Fault, Kind};
 pub(crate) use self::figure_run::FigureRun;
 use self::local_cluster::LocalCluster;
@@ -70,6 +73,8 @@ use crate::run_folder::Place;
 
 /// Commands that a client of `rows` sends together, unless told otherwise.
 const ROWS_BATCH: u32 = 100;
+/// Commands of a group for the applier alone, unless told otherwise: the paper's.
+const APPLIER_GROUP_SIZE: u32 = 10_000;
 /// The node in Tokyo, the paper's leader: from other cities, the distances to a majority differ.
 const TOKYO: u64 = 1;
 
@@ -135,6 +140,10 @@ What else a row says (--format json has all of it):
                     back_to_copy_ratio. Without the last two, the log was enough: give a smaller --max-log. The table has the
                     absence with the most commands
 
+--applier measures the installation of groups alone, in this process, without a cluster: --group-size commands (10000), each of
+which changes two 8-byte rows among --accounts, for --seconds. apply is the way of a follower, which looks up every key; locks is
+that of the leader. With an open view, each is measured again: us per group.
+
 With --dir, the cluster is in that folder (namiki cluster start --dir), which is kept; one that runs already runs on.
 
 Examples:
@@ -144,7 +153,8 @@ Examples:
   namiki-bench cluster --nodes 5 --workload register --fault mixed:3s --seconds 30 --history run.jsonl
   namiki-bench cluster --nodes 3 --workload single --clients 1000 --pipeline 1
   namiki-bench cluster --workload rows --max-log 1024 --rate 200 --fault rolling-restart:2s --seconds 600
-  namiki-bench cluster --workload rows --max-log 256 --fault away:60s --seconds 180";
+  namiki-bench cluster --workload rows --max-log 256 --fault away:60s --seconds 180
+  namiki-bench cluster --applier --accounts 1000000 --repeat 5";
 
 /// Arguments of `cluster`.
 #[derive(Args, Debug)]
@@ -240,6 +250,9 @@ pub(crate) struct ClusterArgs {
     seed: u64,
     #[command(flatten)]
     output: OutputArgs,
+    /// Measure the applier alone, without a cluster: see below
+    #[arg(long, conflicts_with_all = ["dir", "nodes", "fault", "workload", "namespaces", "history", "rate"])]
+    applier: bool,
     /// Folder of the cluster, which is kept [default: a fresh one, removed at the end]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
@@ -321,6 +334,9 @@ fn share(text: &str) -> Result<f64, String> {
 
 /// Runs the command.
 pub(crate) fn run(args: &ClusterArgs) -> Result<(), BenchError> {
+    if args.applier {
+        return args.measure_applier();
+    }
     let place = Place::new(args.dir.as_deref())?;
     let machine = Machine::describe(place.path());
     place.note_memory(&machine);
@@ -374,6 +390,31 @@ pub(crate) fn run(args: &ClusterArgs) -> Result<(), BenchError> {
 }
 
 impl ClusterArgs {
+    /// Measures the applier alone.
+    fn measure_applier(&self) -> Result<(), BenchError> {
+        let machine = Machine::describe(&std::env::temp_dir());
+        let mut runs = Vec::new();
+        for &group_size in or_default(&self.group_size, &APPLIER_GROUP_SIZE) {
+            let run = ApplierRun {
+                installs: Installs::Apply,
+                has_view: false,
+                group_size,
+                accounts: self.accounts,
+                length: self.seconds,
+                seed: self.seed,
+                round: 1,
+            };
+            runs.extend(run.combinations());
+        }
+        let mut report = Report::new(self.output.format);
+        let outcome = in_turns(self.repeat, &runs, |run, round| {
+            let row = ApplierRun { round, ..*run }.run(&machine)?;
+            report.row(&row)
+        });
+        report.finish()?;
+        outcome
+    }
+
     /// All combinations of the requested parameters. Others are taken from `default`.
     fn shapes(&self, default: &Shape) -> Vec<Shape> {
         let mut shapes = Vec::new();
