@@ -8,7 +8,7 @@ use super::faults::FaultContext;
 use crate::error::BenchError;
 use crate::interrupt;
 
-/// Time limit for a node to need room, and for the others to serve meanwhile.
+/// Time limit for a node to need room, and for the others to serve at the same time.
 const TIMEOUT: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(20);
 
