@@ -8,9 +8,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use serde::Serialize;
-
-use super::faults::{FaultContext, FaultReport};
+use super::fault_context::{Absence, FaultContext, FaultReport};
 use super::local_cluster::LocalCluster;
 use crate::error::BenchError;
 use crate::run_stages::quotient;
@@ -21,22 +19,6 @@ const BACK_TIMEOUT: Duration = Duration::from_secs(600);
 const COPY_BEGINS: &str = "copies an image of another node";
 const COPY_ENDS: &str = "the tables have been replaced by an image";
 const MS_PER_DAY: u64 = 24 * 3600 * 1000;
-
-/// One absence of a follower.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub(super) struct Absence {
-    /// Commands that the leader has applied in the meantime.
-    pub(super) commands: u64,
-    pub(super) seconds: f64,
-    /// From the start of the process until the node votes and has applied what was committed when it first answered.
-    pub(super) back_ms: f64,
-    /// From the first to the last part of images that it has copied, by its own log. `None`: its log was enough.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) image_copy_ms: Option<f64>,
-    /// The one over the other.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) back_to_copy_ratio: Option<f64>,
-}
 
 /// Kills a follower, and starts it again after a time, or when the run is over.
 pub(super) fn be_away(

@@ -9,7 +9,7 @@ use namiki_client::protocol::{Command, Outcome};
 use namiki_client::{AsyncSession, ClientError, Group};
 use namiki_platform::seeded_random::Random;
 
-use super::faults::FaultEvent;
+use super::fault_context::FaultEvent;
 use super::gaps::Gaps;
 use super::history::Recorder;
 use super::image_times::CommandCounts;

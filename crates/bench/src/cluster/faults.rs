@@ -2,12 +2,12 @@
 
 use std::fmt;
 use std::str::FromStr;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use namiki_platform::seeded_random::Random;
 
-use super::away::{Absence, be_away};
+use super::away::be_away;
+use super::fault_context::{FaultContext, FaultEvent, FaultReport};
 use super::full_disk::wait_for_waiting_node;
 use super::harmed_directory::{Part, damage, put_back};
 use super::local_cluster::LocalCluster;
@@ -19,7 +19,7 @@ use super::small_disk::SmallDisk;
 use crate::args::seconds;
 use crate::error::BenchError;
 
-/// Interval between checks for the end of the run.
+/// Interval between looks at the leader.
 const INTERVAL: Duration = Duration::from_millis(10);
 /// Time limit for the election of a leader when the run is over.
 const ELECTION_WAIT: Duration = Duration::from_secs(10);
@@ -91,69 +91,6 @@ pub(super) enum Victim {
     Leader,
     Follower,
     Any,
-}
-
-/// A fault or its repair.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct FaultEvent {
-    pub(super) at: Instant,
-    pub(super) what: &'static str,
-    pub(super) nodes: Vec<u64>,
-    /// True for a fault, false for its repair.
-    pub(super) breaks: bool,
-    /// Whether a leader was elected after it: another node, or the same one in a new term.
-    pub(super) elected: bool,
-}
-
-/// What faults act on.
-#[derive(Clone, Copy)]
-pub(super) struct FaultContext<'a> {
-    pub(super) cluster: &'a LocalCluster,
-    /// The disk of the last node, with the fault `full-disk`.
-    pub(super) small_disk: Option<&'a SmallDisk>,
-    /// Set when the run is over.
-    pub(super) is_over: &'a AtomicBool,
-}
-
-impl FaultContext<'_> {
-    pub(super) fn is_over(&self) -> bool {
-        self.is_over.load(Ordering::Relaxed)
-    }
-
-    /// Returns at this time, or with false when the run is over.
-    pub(super) fn sleep_until(&self, at: Instant) -> bool {
-        while Instant::now() < at && !self.is_over() {
-            std::thread::sleep(INTERVAL);
-        }
-        !self.is_over()
-    }
-}
-
-/// What the faults of a run have done.
-#[derive(Clone, Debug, Default)]
-pub(super) struct FaultReport {
-    pub(super) events: Vec<FaultEvent>,
-    /// Rolling restarts that have reached every node.
-    pub(super) rounds: u64,
-    pub(super) absences: Vec<Absence>,
-    /// Frames of payloads that `damage-everywhere` has damaged.
-    pub(super) frames_damaged: u64,
-    /// How often a node with a full disk has waited for room while the others served.
-    pub(super) waits_for_room: u64,
-}
-
-impl FaultReport {
-    /// Records a fault (`breaks`) or its repair.
-    pub(super) fn note(&mut self, what: &'static str, nodes: &[u64], breaks: bool) {
-        eprintln!("{what} {nodes:?}");
-        self.events.push(FaultEvent {
-            at: Instant::now(),
-            what,
-            nodes: nodes.to_vec(),
-            breaks,
-            elected: false,
-        });
-    }
 }
 
 /// The current fault.

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use namiki_client::protocol::{NodeStatus, Role};
 
-use super::faults::FaultContext;
+use super::fault_context::FaultContext;
 use crate::error::BenchError;
 use crate::interrupt;
 

@@ -6,7 +6,7 @@
 //! | `shape.rs`, `local_cluster.rs` | the cluster, started and harmed through `namiki-cluster` |
 //! | `workload.rs`, `load.rs` | the commands, and the accounts |
 //! | `clients.rs`, `run.rs` | the clients, and the run |
-//! | `faults.rs`, `rolling_restart.rs`, `away.rs` | the injected faults |
+//! | `faults.rs`, `fault_context.rs`, `rolling_restart.rs`, `away.rs` | the injected faults |
 //! | `harmed_directory.rs`, `payload_frames.rs` | what they do to directories |
 //! | `slow_disk.rs`, `small_disk.rs`, `full_disk.rs`, `namespaces.rs` | and to disks and links |
 //! | `gaps.rs` | gaps between acknowledgements |
@@ -23,6 +23,7 @@ mod applier;
 mod away;
 mod clients;
 mod cpu_use;
+mod fault_context;
 mod faults;
 mod figure_run;
 mod footprint;

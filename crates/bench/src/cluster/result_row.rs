@@ -3,7 +3,7 @@
 use namiki_platform::machine::Machine;
 use serde::Serialize;
 
-use super::away::Absence;
+use super::fault_context::Absence;
 use super::footprint::{DirectoryRatio, FootprintMib};
 use super::image_times::DuringImages;
 use crate::result_writer::{Cell, Row};

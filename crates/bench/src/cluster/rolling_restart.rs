@@ -1,7 +1,7 @@
 //! A rolling restart, as the manual tells operators to change a setting: one node after the other is stopped in good order and
 //! started, each once the one before is whole, the leader last.
 
-use super::faults::{FaultContext, FaultReport};
+use super::fault_context::{FaultContext, FaultReport};
 use crate::error::BenchError;
 
 /// Restarts every node, unless the run is over before.

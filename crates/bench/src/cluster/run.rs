@@ -14,7 +14,8 @@ use tokio::time::sleep;
 
 use super::clients::{Client, Shared};
 use super::cpu_use::CpuUse;
-use super::faults::{Fault, FaultContext, FaultEvent, FaultReport, Kind};
+use super::fault_context::{FaultContext, FaultEvent, FaultReport};
+use super::faults::{Fault, Kind};
 use super::footprint::{DirectoryRatio, Footprint};
 use super::gaps::Gaps;
 use super::history::Recorder;
