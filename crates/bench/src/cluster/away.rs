@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_copy_ends_when_it_takes_the_place_of_the_tables() {
+    fn the_copy_ends_when_it_replaces_the_tables() {
         let said = "2026-03-01T23:59:58.900Z INFO the node runs node=1\n\
                     2026-03-01T23:59:59.900Z INFO copies an image of another node, which has what this one lacks node=2\n\
                     2026-03-02T00:00:00.100Z INFO copies an image of another node, which has what this one lacks node=3\n\

@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn the_image_of_the_leader_is_told_from_those_of_followers() {
+    fn images_of_the_leader_are_told_from_those_of_followers() {
         let page = |leads: u8, writes: u8| {
             format!(
                 "namiki_cluster_role{{role=\"leader\"}} {leads}\nnamiki_cluster_image_in_progress {writes}\n"
