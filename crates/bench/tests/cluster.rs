@@ -83,6 +83,89 @@ fn a_restart_of_all_nodes_loses_nothing() {
     assert_eq!(row["replicas_equal"], true, "{row}");
 }
 
+/// One after the other, and under load: nothing is lost, and all nodes are reached.
+#[test]
+fn a_rolling_restart_reaches_every_node() {
+    let (row, _) = run_three(&["--seconds=6", "--fault=rolling-restart:1s"]);
+    assert_eq!(row["history"]["strictly_serializable"], true, "{row}");
+    assert_eq!(row["replicas_equal"], true, "{row}");
+    assert!(row["rolling_rounds"].as_u64().unwrap() >= 1, "{row}");
+    assert!(row["faults"].as_u64().unwrap() >= 3, "{row}");
+}
+
+/// No node has all payloads, and every payload is whole on one.
+#[test]
+fn payloads_damaged_on_every_node_heal() {
+    let (row, _) = run_three(&["--seconds=5", "--fault=damage-everywhere:3s"]);
+    assert_eq!(row["history"]["strictly_serializable"], true, "{row}");
+    assert_eq!(row["replicas_equal"], true, "{row}");
+    assert!(row["frames_damaged"].as_u64().unwrap() >= 3, "{row}");
+}
+
+#[test]
+fn a_follower_that_was_away_reports_what_it_missed() {
+    let (row, _) = run_three(&["--seconds=4", "--fault=away:1s"]);
+    assert_eq!(row["replicas_equal"], true, "{row}");
+    let absence = &row["absences"][0];
+    assert!(absence["commands"].as_u64().unwrap() > 10, "{row}");
+    assert!(absence["back_ms"].as_f64().unwrap() > 0.0, "{row}");
+    // The log was enough.
+    assert!(absence["image_copy_ms"].is_null(), "{row}");
+}
+
+/// A log of few files: images are written all the time.
+#[test]
+fn throughput_is_told_apart_by_the_images_of_the_leader() {
+    nodes_program();
+    let output = bench(&[
+        "--nodes=1",
+        "--workload=rows",
+        "--rows=20000",
+        "--max-log=128",
+        "--warmup=0",
+        "--seconds=5",
+        "--format=json",
+    ]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    let row: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(row["leader_image_seconds"].as_f64().unwrap() > 0.0, "{row}");
+    assert!(
+        row["directory_ratio"]["outside_transfers"].is_number(),
+        "{row}"
+    );
+}
+
+#[test]
+fn the_applier_is_measured_with_and_without_a_view() {
+    let output = bench(&[
+        "--applier",
+        "--group-size=100",
+        "--accounts=1000",
+        "--seconds=0.1",
+        "--format=json",
+    ]);
+    assert_eq!(output.status.code(), Some(0));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let rows = text
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let rows: Vec<(String, bool)> = rows
+        .map(|row| {
+            assert!(row["us_per_group"].as_f64().unwrap() > 0.0, "{row}");
+            let installs = row["installs"].as_str().unwrap().to_owned();
+            (installs, row["view"].as_bool().unwrap())
+        })
+        .collect();
+    let expected = [
+        ("apply", false),
+        ("apply", true),
+        ("locks", false),
+        ("locks", true),
+    ];
+    assert_eq!(rows, expected.map(|(how, view)| (how.to_owned(), view)));
+}
+
 #[test]
 fn rows_of_an_earlier_run_are_no_violation() {
     let dir = tempfile::tempdir().unwrap();
@@ -153,6 +236,8 @@ fn what_cannot_be_measured_is_refused() {
             "leave --dir out",
         ),
         (vec!["--nodes", "3,5", "--dir", dir], "one number of nodes"),
+        (vec!["--applier", "--nodes", "3"], "cannot be used with"),
+        (vec!["--applier", "--accounts", "10"], "raise --accounts"),
     ] {
         let output = bench(&arguments);
         let said = String::from_utf8_lossy(&output.stderr);

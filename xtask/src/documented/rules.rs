@@ -218,6 +218,8 @@ pub(super) const SIZES: &[Sized] = &[
     always("namiki-bench cluster", "--warmup", "0.2"),
     given("namiki-bench cluster", "--fault", "kill-leader:1s"),
     given("namiki-bench cluster", "--workers", "1,2"),
+    given("namiki-bench cluster", "--rows", "20000"),
+    given("namiki-bench cluster", "--repeat", "1"),
     given("namiki-bench figure raft-pwal", "--workers", "1"),
     given("namiki-bench figure", "--repeat", "1"),
     Sized {

@@ -9,9 +9,10 @@ use namiki_client::protocol::{Command, Outcome};
 use namiki_client::{AsyncSession, ClientError, Group};
 use namiki_platform::seeded_random::Random;
 
-use super::faults::FaultEvent;
+use super::fault_context::FaultEvent;
 use super::gaps::Gaps;
 use super::history::Recorder;
+use super::image_times::CommandCounts;
 use super::witness::Witness;
 use super::workload::Plan;
 use crate::error::BenchError;
@@ -28,6 +29,7 @@ pub(super) struct Shared {
     pub(super) plan: Plan,
     pub(super) witness: Witness,
     pub(super) gaps: Gaps,
+    pub(super) counts: CommandCounts,
     /// Latencies of commands acknowledged in the timed part.
     pub(super) latencies: Latencies,
     pub(super) latency_sum: Duration,
@@ -64,6 +66,7 @@ impl Shared {
         let now = Instant::now();
         self.witness.acknowledge(commands, outcomes);
         self.gaps.acknowledged(now);
+        self.counts.add(now, commands.len());
         if self.timed_from.is_some() && self.timed_to.is_none() {
             let latency = now.saturating_duration_since(begun);
             let ns = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);

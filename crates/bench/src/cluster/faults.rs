@@ -2,27 +2,33 @@
 
 use std::fmt;
 use std::str::FromStr;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use namiki_platform::seeded_random::Random;
 
+use super::away::be_away;
+use super::fault_context::{FaultContext, FaultEvent, FaultReport};
+use super::full_disk::wait_for_waiting_node;
 use super::harmed_directory::{Part, damage, put_back};
 use super::local_cluster::LocalCluster;
 use super::namespaces::Namespaces;
+use super::payload_frames::{choose, damage_frame, read_frames};
+use super::rolling_restart;
 use super::slow_disk::SlowDisk;
 use super::small_disk::SmallDisk;
 use crate::args::seconds;
 use crate::error::BenchError;
 
-/// Interval between checks for the end of the run.
+/// Interval between looks at the leader.
 const INTERVAL: Duration = Duration::from_millis(10);
 /// Time limit for the election of a leader when the run is over.
 const ELECTION_WAIT: Duration = Duration::from_secs(10);
+/// Time before a follower goes away, and between two absences.
+const AWAY_PAUSE: Duration = Duration::from_secs(1);
 
 const EXAMPLE: &str = "write none, or one of kill-leader, stop-leader, cut-leader, kill-follower, stop-follower, cut-follower, \
-                       break-leader, mixed, drop-leader, lose-follower, kill-and-lose, damage, put-back, grow, everything, \
-                       restart-all, slow-disk, full-disk, and how often: kill-leader:5s";
+                       break-leader, mixed, drop-leader, lose-follower, kill-and-lose, damage, damage-everywhere, put-back, grow, \
+                       everything, restart-all, rolling-restart, away, slow-disk, full-disk, and how often: kill-leader:5s";
 
 /// The kind of a fault, and its period.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -44,6 +50,8 @@ pub(super) enum Kind {
     KillAndLose,
     /// Data of any node is damaged: payloads, the image, or Raft's part of the log.
     Damage,
+    /// Payloads are damaged on all nodes, each of them whole on some node.
+    DamageEverywhere,
     /// A node is added, and removed later.
     Grow,
     /// Any of these: kill, stop, cut, lose, damage, put back, grow.
@@ -52,6 +60,10 @@ pub(super) enum Kind {
     DropLeader,
     /// SIGKILL of all nodes at once, followed by a restart of all.
     RestartAll,
+    /// One node after the other is stopped in good order and started.
+    RollingRestart,
+    /// A follower is down for as long as the period says.
+    Away,
     /// The leader's disk is limited to a few writes per second.
     SlowDisk,
     /// The disk of the last node is full.
@@ -81,29 +93,18 @@ pub(super) enum Victim {
     Any,
 }
 
-/// A fault or its repair.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct FaultEvent {
-    pub(super) at: Instant,
-    pub(super) what: &'static str,
-    pub(super) nodes: Vec<u64>,
-    /// True for a fault, false for its repair.
-    pub(super) breaks: bool,
-    /// Whether a leader was elected after it: another node, or the same one in a new term.
-    pub(super) elected: bool,
-}
-
 /// The current fault.
 enum Broken {
     Node(Harm, u64),
     All,
+    AllDamaged,
     Links,
     SlowDisk(SlowDisk, u64),
     FullDisk(u64),
     Grown(u64),
 }
 
-const KINDS: [(&str, Kind); 18] = [
+const KINDS: [(&str, Kind); 21] = [
     ("kill-leader", Kind::Node(Harm::Kill, Victim::Leader)),
     ("stop-leader", Kind::Node(Harm::Stop, Victim::Leader)),
     ("cut-leader", Kind::Node(Harm::Cut, Victim::Leader)),
@@ -116,10 +117,13 @@ const KINDS: [(&str, Kind); 18] = [
     ("lose-follower", Kind::Node(Harm::Lose, Victim::Follower)),
     ("kill-and-lose", Kind::KillAndLose),
     ("damage", Kind::Damage),
+    ("damage-everywhere", Kind::DamageEverywhere),
     ("put-back", Kind::Node(Harm::PutBack, Victim::Any)),
     ("grow", Kind::Grow),
     ("everything", Kind::Everything),
     ("restart-all", Kind::RestartAll),
+    ("rolling-restart", Kind::RollingRestart),
+    ("away", Kind::Away),
     ("slow-disk", Kind::SlowDisk),
     ("full-disk", Kind::FullDisk),
 ];
@@ -214,28 +218,24 @@ impl Fault {
     /// Injects a fault periodically until the run is over, and repairs it half-way to the next one.
     pub(super) fn run(
         self,
-        cluster: &LocalCluster,
-        small_disk: Option<&SmallDisk>,
+        context: FaultContext<'_>,
         seed: u64,
-        is_over: &AtomicBool,
-    ) -> Result<Vec<FaultEvent>, BenchError> {
-        let mut events = Vec::new();
+    ) -> Result<FaultReport, BenchError> {
+        let mut report = FaultReport::default();
         if self.kind == Kind::None {
-            return Ok(events);
+            return Ok(report);
         }
+        let cluster = context.cluster;
         let mut random = Random::stream(seed, u64::MAX);
         let begin = Instant::now();
-        let wait_until = |at: Instant| {
-            while Instant::now() < at && !is_over.load(Ordering::Relaxed) {
-                std::thread::sleep(INTERVAL);
-            }
-            !is_over.load(Ordering::Relaxed)
-        };
         // The last fault, and the term before it.
         let mut last: Option<(usize, u64)> = None;
         for round in 1.. {
-            let due = begin + self.every * round;
-            if !wait_until(due) {
+            let due = match self.kind {
+                Kind::Away => Instant::now() + AWAY_PAUSE,
+                _ => begin + self.every * round,
+            };
+            if !context.sleep_until(due) {
                 break;
             }
             if due.elapsed() > self.every {
@@ -246,21 +246,14 @@ impl Fault {
             let Some((leader, term)) = cluster.leader_and_term() else {
                 continue;
             };
-            note_election(&mut events, last, term);
-            last = Some((events.len(), term));
-            let mut event = |what: &'static str, nodes: &[u64], breaks| {
-                eprintln!("{what} {nodes:?}");
-                events.push(FaultEvent {
-                    at: Instant::now(),
-                    what,
-                    nodes: nodes.to_vec(),
-                    breaks,
-                    elected: false,
-                });
-            };
-            let broken = self.begin(cluster, small_disk, leader, &mut random, &mut event)?;
-            wait_until(begin + self.every * round + self.every / 2);
-            end(broken, cluster, small_disk, &mut event)?;
+            note_election(&mut report.events, last, term);
+            let before = report.events.len();
+            let broken = self.begin(context, leader, &mut random, &mut report)?;
+            // A rolling restart has several, and that of the leader is the last.
+            let breaks = report.events.iter().rposition(|event| event.breaks);
+            last = breaks.filter(|at| *at >= before).map(|at| (at, term));
+            context.sleep_until(due + self.every / 2);
+            end(broken, context, &mut report)?;
             if self.kind == Kind::Everything {
                 // The next one may take another node.
                 let mut nodes = cluster.nodes.iter();
@@ -270,23 +263,23 @@ impl Fault {
         let begin = Instant::now();
         while last.is_some() && begin.elapsed() < ELECTION_WAIT {
             if let Some((_, term)) = cluster.leader_and_term() {
-                note_election(&mut events, last, term);
+                note_election(&mut report.events, last, term);
                 break;
             }
             std::thread::sleep(INTERVAL);
         }
-        Ok(events)
+        Ok(report)
     }
 
     /// Selects the victims and the harm, and injects the fault.
     fn begin(
         self,
-        cluster: &LocalCluster,
-        small_disk: Option<&SmallDisk>,
+        context: FaultContext<'_>,
         leader: u64,
         random: &mut Random,
-        event: &mut impl FnMut(&'static str, &[u64], bool),
+        report: &mut FaultReport,
     ) -> Result<Option<Broken>, BenchError> {
+        let cluster = context.cluster;
         let all: Vec<u64> = cluster.nodes.iter().map(|node| node.id).collect();
         let any = |of: &[u64], random: &mut Random| of[random.below(of.len() as u64) as usize];
         let others: Vec<u64> = all.iter().copied().filter(|id| *id != leader).collect();
@@ -309,7 +302,7 @@ impl Fault {
             }
             Kind::Grow | Kind::Everything => {
                 let new = all.last().copied().unwrap_or_default() + 1;
-                event("add", &[new], true);
+                report.note("add", &[new], true);
                 cluster.run(["add", &new.to_string()])?;
                 return Ok(Some(Broken::Grown(new)));
             }
@@ -325,7 +318,7 @@ impl Fault {
                     (false, _) => "drop-to",
                     _ => "drop-both",
                 };
-                event(what, &[leader], true);
+                report.note(what, &[leader], true);
                 if let Some(namespaces) = &cluster.namespaces {
                     for other in others {
                         if from {
@@ -339,9 +332,25 @@ impl Fault {
                 return Ok(Some(Broken::Links));
             }
             Kind::RestartAll => {
-                event("kill", &all, true);
+                report.note("kill", &all, true);
                 cluster.kill_all()?;
                 return Ok(Some(Broken::All));
+            }
+            Kind::DamageEverywhere => {
+                report.note("damage-everywhere", &all, true);
+                cluster.kill_all()?;
+                report.frames_damaged += damage_everywhere(cluster, random)?;
+                return Ok(Some(Broken::AllDamaged));
+            }
+            Kind::RollingRestart => {
+                rolling_restart::go_round(context, report)?;
+                return Ok(None);
+            }
+            Kind::Away if others.is_empty() => return Ok(None),
+            Kind::Away => {
+                let node = any(&others, random);
+                be_away(context, node, leader, self.every, report)?;
+                return Ok(None);
             }
             Kind::SlowDisk => {
                 let process = cluster.process_of(leader).ok_or_else(|| {
@@ -349,18 +358,18 @@ impl Fault {
                     BenchError::Cluster(why)
                 })?;
                 let slow = SlowDisk::prepare(&cluster.dir)?;
-                event("slow-disk", &[leader], true);
+                report.note("slow-disk", &[leader], true);
                 slow.slow_down(process)?;
                 return Ok(Some(Broken::SlowDisk(slow, leader)));
             }
             Kind::FullDisk => {
                 let last = all.last().copied().unwrap_or_default();
-                event("full-disk", &[last], true);
-                small_disk.map_or(Ok(()), SmallDisk::fill)?;
+                report.note("full-disk", &[last], true);
+                context.small_disk.map_or(Ok(()), SmallDisk::fill)?;
                 return Ok(Some(Broken::FullDisk(last)));
             }
         };
-        event(harm.name(), &[node], true);
+        report.note(harm.name(), &[node], true);
         harm.begin(cluster, node, random)?;
         Ok(Some(Broken::Node(harm, node)))
     }
@@ -382,26 +391,32 @@ fn any_harm(random: &mut Random) -> Harm {
 /// Repairs the current fault.
 fn end(
     broken: Option<Broken>,
-    cluster: &LocalCluster,
-    small_disk: Option<&SmallDisk>,
-    event: &mut impl FnMut(&'static str, &[u64], bool),
+    context: FaultContext<'_>,
+    report: &mut FaultReport,
 ) -> Result<(), BenchError> {
+    let cluster = context.cluster;
+    let all = || cluster.nodes.iter().map(|node| node.id);
     match broken {
         None => Ok(()),
         Some(Broken::Node(harm, node)) => {
             let what = harm.end(cluster, node)?;
-            event(what, &[node], false);
+            report.note(what, &[node], false);
             Ok(())
         }
         Some(Broken::Grown(node)) => {
             cluster.run(["remove", &node.to_string()])?;
-            event("remove", &[node], false);
+            report.note("remove", &[node], false);
             Ok(())
         }
         Some(Broken::All) => {
             cluster.start_all()?;
-            let all: Vec<u64> = cluster.nodes.iter().map(|node| node.id).collect();
-            event("start", &all, false);
+            report.note("start", &all().collect::<Vec<_>>(), false);
+            Ok(())
+        }
+        Some(Broken::AllDamaged) => {
+            cluster.start_all()?;
+            all().try_for_each(|node| cluster.wait_until_whole(node))?;
+            report.note("heal", &all().collect::<Vec<_>>(), false);
             Ok(())
         }
         Some(Broken::Links) => {
@@ -409,23 +424,43 @@ fn end(
                 .namespaces
                 .as_ref()
                 .map_or(Ok(()), Namespaces::heal)?;
-            event("heal", &[], false);
+            report.note("heal", &[], false);
             Ok(())
         }
         Some(Broken::SlowDisk(slow, node)) => {
             slow.restore()?;
-            event("fast-disk", &[node], false);
+            report.note("fast-disk", &[node], false);
             Ok(())
         }
         Some(Broken::FullDisk(node)) => {
-            cluster.wait_for_end(node)?;
-            cluster.require_said(node, "no space is left on the disk")?;
-            small_disk.map_or(Ok(()), SmallDisk::make_room)?;
-            cluster.restart(node)?;
-            event("restart", &[node], false);
+            report.waits_for_room += u64::from(wait_for_waiting_node(context, node)?);
+            context.small_disk.map_or(Ok(()), SmallDisk::make_room)?;
+            cluster.wait_until_whole(node)?;
+            report.note("room", &[node], false);
             Ok(())
         }
     }
+}
+
+/// Damages payloads in the directories of all nodes, which are down. Returns the number of frames.
+fn damage_everywhere(cluster: &LocalCluster, random: &mut Random) -> Result<u64, BenchError> {
+    let (mut directories, mut frames) = (Vec::new(), Vec::new());
+    for node in &cluster.nodes {
+        let directory = cluster.directory_of(node.id)?;
+        let read = read_frames(&directory).map_err(BenchError::file("read", &directory))?;
+        frames.push(read);
+        directories.push(directory);
+    }
+    let chosen = choose(&frames, random);
+    for ((directory, frames), chosen) in directories.iter().zip(&frames).zip(&chosen) {
+        for at in chosen {
+            let damaged = damage_frame(&frames[*at], random);
+            damaged.map_err(BenchError::file("damage", directory))?;
+        }
+    }
+    let counts: Vec<usize> = chosen.iter().map(Vec::len).collect();
+    eprintln!("frames damaged, by node: {counts:?}");
+    Ok(counts.iter().map(|count| *count as u64).sum())
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::faults::FaultEvent;
+use super::fault_context::FaultEvent;
 use super::history::{self, About, Recorder};
 use super::result_row::HistoryResult;
 use super::run::Run;

@@ -64,6 +64,10 @@ pub(super) struct LocalCluster {
 pub(super) struct Node {
     pub(super) id: u64,
     pub(super) address: String,
+    /// The address of its metrics.
+    pub(super) metrics: Option<String>,
+    /// That of its data.
+    pub(super) directory: PathBuf,
     dir: PathBuf,
 }
 
@@ -102,6 +106,10 @@ impl LocalCluster {
         ];
         if shape.tls {
             arguments.push("--tls".to_owned());
+        }
+        // An existing cluster has its own.
+        if cluster.nodes.is_empty() {
+            arguments.push("--metrics".to_owned());
         }
         cluster.run(arguments)?;
         cluster.read_nodes()?;
@@ -145,6 +153,13 @@ impl LocalCluster {
         }
     }
 
+    /// Restarts a node, which is stopped in good order first.
+    pub(super) fn restart_in_order(&self, node: u64) -> Result<(), BenchError> {
+        self.signal(node, Signal::TERM);
+        self.wait_for_end(node)?;
+        self.restart(node)
+    }
+
     /// The shape of the cluster in a folder, if there is one.
     pub(super) fn shape(dir: &Path) -> Result<Option<Shape>, BenchError> {
         let (mut first, mut nodes) = (None, 0);
@@ -171,8 +186,13 @@ impl LocalCluster {
                 let security = security.map_err(|error| BenchError::Cluster(error.to_string()));
                 self.options.security = security?;
             }
-            let address = config.client_listen;
-            self.nodes.push(Node { id, address, dir });
+            self.nodes.push(Node {
+                id,
+                address: config.client_listen,
+                metrics: config.metrics_listen,
+                directory: config.directory,
+                dir,
+            });
         }
         Ok(())
     }
@@ -317,8 +337,7 @@ impl LocalCluster {
         let node = self.node(id);
         let config = node.map_or(Ok(None), |node| read_config(&node.dir))?;
         let Some(config) = config else {
-            let why = format!("there is no node {id}, whose directory could be harmed");
-            return Err(BenchError::Cluster(why));
+            return Err(no_node(id));
         };
         Ok(config.directory)
     }
@@ -328,8 +347,23 @@ impl LocalCluster {
         self.dir.join(format!("copy-{id}"))
     }
 
+    /// The file with the lines that a node has logged.
+    pub(super) fn log_of(&self, id: u64) -> Result<PathBuf, BenchError> {
+        let node = self.node(id).ok_or_else(|| no_node(id))?;
+        Ok(node.dir.join("log.txt"))
+    }
+
     /// Waits until a node votes, lacks no payload, and has applied what is committed now.
     pub(super) fn wait_until_whole(&self, id: u64) -> Result<(), BenchError> {
+        self.wait_until_whole_within(id, HEAL_TIMEOUT)
+    }
+
+    /// The same with this time limit.
+    pub(super) fn wait_until_whole_within(
+        &self,
+        id: u64,
+        timeout: Duration,
+    ) -> Result<(), BenchError> {
         let begin = Instant::now();
         let mut committed = None;
         loop {
@@ -347,8 +381,8 @@ impl LocalCluster {
                 return Ok(());
             }
             interrupt::check()?;
-            if begin.elapsed() > HEAL_TIMEOUT {
-                let seconds = HEAL_TIMEOUT.as_secs();
+            if begin.elapsed() > timeout {
+                let seconds = timeout.as_secs();
                 let why = format!("node {id} has not healed within {seconds} s: {statuses:?}");
                 return Err(BenchError::Check(why));
             }
@@ -363,15 +397,20 @@ impl LocalCluster {
     /// Sends SIGKILL to all nodes, one immediately after the other.
     pub(super) fn kill_all(&self) -> Result<(), BenchError> {
         for node in &self.nodes {
-            let process = node.pid().and_then(|pid| Pid::from_raw(pid.cast_signed()));
-            if let Some(process) = process {
-                // A process that exited by itself is for the witness to detect.
-                let _ = kill_process(process, Signal::KILL);
-            }
+            self.signal(node.id, Signal::KILL);
         }
         self.nodes
             .iter()
             .try_for_each(|node| self.wait_for_end(node.id))
+    }
+
+    /// Sends a signal to a node. A process that exited by itself is for the witness to detect.
+    fn signal(&self, node: u64, signal: Signal) {
+        let process = self.process_of(node);
+        let process = process.and_then(|pid| Pid::from_raw(pid.cast_signed()));
+        if let Some(process) = process {
+            let _ = kill_process(process, signal);
+        }
     }
 
     /// Waits until a node's process has exited.
@@ -387,23 +426,6 @@ impl LocalCluster {
             std::thread::sleep(POLL);
         }
         Ok(())
-    }
-
-    /// Fails unless the last output of a node contains this text.
-    pub(super) fn require_said(&self, node: u64, what: &str) -> Result<(), BenchError> {
-        let Some(found) = self.node(node) else {
-            return Ok(());
-        };
-        let path = found.dir.join("log.txt");
-        let said = fs::read_to_string(&path).map_err(BenchError::file("read", &path))?;
-        let last = said.lines().last().unwrap_or_default();
-        if last.contains(what) {
-            eprintln!("node {node}: {last}");
-            return Ok(());
-        }
-        Err(BenchError::Check(format!(
-            "node {node} was to say that {what}, and has said: {last}"
-        )))
     }
 
     /// Processor seconds used by each node's process.
@@ -425,6 +447,12 @@ impl Node {
         let mut arguments = command_line.split(|byte| *byte == 0);
         arguments.any(|argument| argument == path).then_some(pid)
     }
+}
+
+fn no_node(id: u64) -> BenchError {
+    BenchError::Cluster(format!(
+        "there is no node {id} in the folder of the cluster"
+    ))
 }
 
 /// The configuration of the node in a folder, if there is one.

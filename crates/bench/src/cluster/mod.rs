@@ -6,31 +6,41 @@
 //! | `shape.rs`, `local_cluster.rs` | the cluster, started and harmed through `namiki-cluster` |
 //! | `workload.rs`, `load.rs` | the commands, and the accounts |
 //! | `clients.rs`, `run.rs` | the clients, and the run |
-//! | `faults.rs`, `harmed_directory.rs`, `slow_disk.rs`, `small_disk.rs`, `namespaces.rs` | the injected faults |
+//! | `faults.rs`, `fault_context.rs`, `rolling_restart.rs`, `away.rs` | the injected faults |
+//! | `harmed_directory.rs`, `payload_frames.rs` | what they do to directories |
+//! | `slow_disk.rs`, `small_disk.rs`, `full_disk.rs`, `namespaces.rs` | and to disks and links |
 //! | `gaps.rs` | gaps between acknowledgements |
 //! | `registers.rs`, `register_client.rs` | the workload `register` |
 //! | `history/` | its history, and the check for strict serializability |
 //! | `witness.rs` | the required content of the tables |
-//! | `cpu_use.rs`, `footprint.rs` | processor time, memory and disk space of the nodes |
+//! | `cpu_use.rs`, `footprint.rs`, `image_times.rs` | processor time, memory, disk space and images of the nodes |
+//! | `applier.rs` | the applier alone, without a cluster |
 //! | `figure_run.rs` | a run as a point of a figure |
 //!
 //! Paper: raft-pwal §4
 
+mod applier;
+mod away;
 mod clients;
 mod cpu_use;
+mod fault_context;
 mod faults;
 mod figure_run;
 mod footprint;
+mod full_disk;
 mod gaps;
 mod harmed_directory;
 mod history;
 mod history_check;
+mod image_times;
 mod load;
 mod local_cluster;
 mod namespaces;
+mod payload_frames;
 mod register_client;
 mod registers;
 mod result_row;
+mod rolling_restart;
 mod run;
 mod shape;
 mod slow_disk;
@@ -48,6 +58,7 @@ use namiki_cluster::config::NodeConfig;
 use namiki_cluster::transport::City;
 use namiki_platform::machine::Machine;
 
+use self::applier::{ApplierRun, Installs};
 use self::faults::{Fault, Kind};
 pub(crate) use self::figure_run::FigureRun;
 use self::local_cluster::LocalCluster;
@@ -63,6 +74,8 @@ use crate::run_folder::Place;
 
 /// Commands that a client of `rows` sends together, unless told otherwise.
 const ROWS_BATCH: u32 = 100;
+/// Commands of a group for the applier alone, unless told otherwise: the paper's.
+const APPLIER_GROUP_SIZE: u32 = 10_000;
 /// The node in Tokyo, the paper's leader: from other cities, the distances to a majority differ.
 const TOKYO: u64 = 1;
 
@@ -94,16 +107,43 @@ Faults happen every so often while the clients work, and are mended half-way to 
   kill-and-lose:60s kill-leader or lose-follower, by chance
   damage:30s        SIGKILL of a random node, bytes in its directory are damaged (payloads, image, or Raft's log), and a restart:
                     it must heal
+  damage-everywhere:30s  SIGKILL of all nodes; on each of them, other payloads are damaged, so that every payload is whole on some
+                    node; a start of all: they must heal from one another. frames_damaged counts. Payloads of the last 64 frames
+                    of a stream stay whole: damage there cannot be told from a torn write
   put-back:30s      SIGKILL of a random node, an earlier copy takes the place of its directory, and a restart: it must catch up
   grow:30s          a node is added, and removed later
-  everything:30s    any of these by chance: kill, stop, cut, lose, damage, put-back, grow
+  everything:30s    any of these by chance: kill, stop, cut, lose, damage, put-back, grow. It needs no root, so slow-disk and
+                    full-disk are not in it: run them by themselves
   restart-all:5s    SIGKILL of all nodes at once, and a start of all
+  rolling-restart:2s  what operators do to change a setting: SIGTERM and a start of one node after the other, each when the one
+                    before is whole, the leader last; a round begins every 2 s, or when the one before has ended. rolling_rounds
+                    counts. With --rate 200, footprint_mib says whether restarts alone make anything grow
+  away:60s          SIGKILL of a random follower, which comes back after 60 s, or when the run ends; again and again. absences has
+                    what it missed and how long it took to come back, see below
   slow-disk:5s      the leader's disk takes 20 writes in a second (control groups; needs root)
-  full-disk:20s     the last node, which has a small disk of its own, has no room left: it must say so and end, and starts
-                    again when there is room (a mounted file; needs root)
-Each row says what the largest node took on the disk and in memory in each third of the run (MiB).
+  full-disk:20s     the last node, which has a small disk of its own, has no room left. It must say that it waits for room, and
+                    answer; the others must serve. Then there is room, and it must catch up. waits_for_room counts, unless
+                    the run is over before (a mounted file; needs root)
 
-failover_ms is from the last acknowledgement before to the first after.
+What else a row says (--format json has all of it):
+  failover_ms       from the last acknowledgement before a fault to the first after it
+  footprint_mib     what the largest node took on the disk and in memory, in each third of the run: what grows from the second
+                    to the last will grow on
+  directory_ratio   the largest directory without the log's limit, over the bytes of keys and values that are there; the largest
+                    value, outside_transfers and in_transfers (while a node copies an image of another one; headings disk/rows
+                    and in transfer). 0 if it is within the limit: give --max-log, and rows for some time
+  leader_image_seconds, tps_during_images_ratio
+                    how long the leader has written images of its tables, and the commands per second in that time over those
+                    while no node wrote one; by /metrics, which new clusters have
+  absences          of the fault away: commands that the leader has applied in the meantime, seconds; back_ms, from the start of
+                    the process until it votes and has applied what was committed when it first answered; image_copy_ms, from the
+                    begin of copying another node's image until it takes the place of the tables, by the node's own log, and
+                    back_to_copy_ratio. Without the last two, the log was enough: give a smaller --max-log. The table has the
+                    absence with the most commands
+
+--applier measures the installation of groups alone, in this process, without a cluster: --group-size commands (10000), each of
+which changes two 8-byte rows among --accounts, for --seconds. apply is the way of a follower, which looks up every key; locks is
+that of the leader. With an open view, each is measured again: us per group.
 
 With --dir, the cluster is in that folder (namiki cluster start --dir), which is kept; one that runs already runs on.
 
@@ -112,7 +152,10 @@ Examples:
   namiki-bench cluster --nodes 5 --wan japan --clients 16
   namiki-bench cluster --nodes 3 --fault kill-leader:5s --seconds 60
   namiki-bench cluster --nodes 5 --workload register --fault mixed:3s --seconds 30 --history run.jsonl
-  namiki-bench cluster --nodes 3 --workload single --clients 1000 --pipeline 1";
+  namiki-bench cluster --nodes 3 --workload single --clients 1000 --pipeline 1
+  namiki-bench cluster --workload rows --max-log 1024 --rate 200 --fault rolling-restart:2s --seconds 600
+  namiki-bench cluster --workload rows --max-log 256 --fault away:60s --seconds 180
+  namiki-bench cluster --applier --accounts 1000000 --repeat 5";
 
 /// Arguments of `cluster`.
 #[derive(Args, Debug)]
@@ -208,6 +251,9 @@ pub(crate) struct ClusterArgs {
     seed: u64,
     #[command(flatten)]
     output: OutputArgs,
+    /// Measure the applier alone, without a cluster: see below
+    #[arg(long, conflicts_with_all = ["dir", "nodes", "fault", "workload", "namespaces", "history", "rate"])]
+    applier: bool,
     /// Folder of the cluster, which is kept [default: a fresh one, removed at the end]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
@@ -289,6 +335,9 @@ fn share(text: &str) -> Result<f64, String> {
 
 /// Runs the command.
 pub(crate) fn run(args: &ClusterArgs) -> Result<(), BenchError> {
+    if args.applier {
+        return args.measure_applier();
+    }
     let place = Place::new(args.dir.as_deref())?;
     let machine = Machine::describe(place.path());
     place.note_memory(&machine);
@@ -342,6 +391,31 @@ pub(crate) fn run(args: &ClusterArgs) -> Result<(), BenchError> {
 }
 
 impl ClusterArgs {
+    /// Measures the applier alone.
+    fn measure_applier(&self) -> Result<(), BenchError> {
+        let machine = Machine::describe(&std::env::temp_dir());
+        let mut runs = Vec::new();
+        for &group_size in or_default(&self.group_size, &APPLIER_GROUP_SIZE) {
+            let run = ApplierRun {
+                installs: Installs::Apply,
+                has_view: false,
+                group_size,
+                accounts: self.accounts,
+                length: self.seconds,
+                seed: self.seed,
+                round: 1,
+            };
+            runs.extend(run.combinations());
+        }
+        let mut report = Report::new(self.output.format);
+        let outcome = in_turns(self.repeat, &runs, |run, round| {
+            let row = ApplierRun { round, ..*run }.run(&machine)?;
+            report.row(&row)
+        });
+        report.finish()?;
+        outcome
+    }
+
     /// All combinations of the requested parameters. Others are taken from `default`.
     fn shapes(&self, default: &Shape) -> Vec<Shape> {
         let mut shapes = Vec::new();

@@ -23,6 +23,7 @@ use crate::error::BenchError;
 
 const PEER_PORT: u16 = 7400;
 const CLIENT_PORT: u16 = 7500;
+const METRICS_PORT: u16 = 7600;
 /// A device address that no device has.
 const NOWHERE: &str = "02:4e:4d:ff:ff:ff";
 
@@ -103,6 +104,7 @@ impl Namespaces {
             config.set_election_timeout(Duration::from_millis(shape.election_timeout_ms));
             config.log_bytes_max = shape.max_log_mib << 20;
             config.allow_cuts = true;
+            config.metrics_listen = Some(address(node, METRICS_PORT));
             let text = config.to_text();
             let text = text.map_err(|error| BenchError::Cluster(error.to_string()))?;
             let path = dir.join("namiki.toml");

@@ -3,7 +3,9 @@
 use namiki_platform::machine::Machine;
 use serde::Serialize;
 
-use super::footprint::FootprintMib;
+use super::fault_context::Absence;
+use super::footprint::{DirectoryRatio, FootprintMib};
+use super::image_times::DuringImages;
 use crate::result_writer::{Cell, Row};
 
 /// Times in milliseconds from sending a group to receiving its results.
@@ -103,6 +105,24 @@ pub(super) struct ClusterRow<'a> {
     /// What the largest node took in each third of the timed part.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) footprint_mib: Option<FootprintMib>,
+    /// What the largest directory takes besides its log, over the bytes of the rows.
+    #[serde(skip_serializing_if = "DirectoryRatio::is_empty")]
+    pub(super) directory_ratio: DirectoryRatio,
+    /// The throughput while the leader wrote images. `None` if the nodes show no metrics.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub(super) during_images: Option<DuringImages>,
+    /// Rolling restarts that have reached every node, with that fault.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) rolling_rounds: Option<u64>,
+    /// Absences of followers, with the fault `away`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) absences: Option<Vec<Absence>>,
+    /// Frames of payloads that were damaged, with the fault `damage-everywhere`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) frames_damaged: Option<u64>,
+    /// How often a node waited for room while the others served, with the fault `full-disk`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) waits_for_room: Option<u64>,
     pub(super) seed: u64,
     pub(super) round: u32,
     pub(super) machine: &'a Machine,
@@ -136,6 +156,33 @@ impl ClusterRow<'_> {
     }
 }
 
+impl ClusterRow<'_> {
+    /// The cells that only some faults have. All rows of a table have the same fault.
+    fn cells_of_fault(&self) -> Vec<(&'static str, Cell)> {
+        let mut cells = Vec::new();
+        for (heading, count) in [
+            ("rounds", self.rolling_rounds),
+            ("frames damaged", self.frames_damaged),
+            ("waits for room", self.waits_for_room),
+        ] {
+            if count.is_some() {
+                cells.push((heading, Cell::count(count)));
+            }
+        }
+        if let Some(absences) = &self.absences {
+            let longest = absences.iter().max_by_key(|it| it.commands);
+            let away = |of: fn(&Absence) -> Option<f64>| Cell::measure(longest.and_then(of));
+            cells.extend([
+                ("commands away", away(|it| Some(it.commands as f64))),
+                ("ms back", away(|it| Some(it.back_ms))),
+                ("ms copy", away(|it| it.image_copy_ms)),
+                ("back/copy", away(|it| it.back_to_copy_ratio)),
+            ]);
+        }
+        cells
+    }
+}
+
 impl Row for ClusterRow<'_> {
     fn cells(&self) -> Vec<(&'static str, Cell)> {
         let rtt = |of: fn(&RoundTripMs) -> f64| Cell::measure(self.rtt_ms.as_ref().map(of));
@@ -144,7 +191,9 @@ impl Row for ClusterRow<'_> {
             let thirds = self.footprint_mib.as_ref().map(of);
             Cell::measure(thirds.map(|thirds| thirds.into_iter().fold(0.0, f64::max)))
         };
-        vec![
+        let images = self.during_images.as_ref();
+        let images = images.and_then(|it| it.tps_during_images_ratio);
+        let mut cells = vec![
             ("nodes", Cell::key(self.nodes)),
             ("workers", Cell::key(self.workers)),
             ("group", Cell::key(self.group_size)),
@@ -162,12 +211,23 @@ impl Row for ClusterRow<'_> {
             ("acknowledged", Cell::count(self.acknowledged)),
             ("disk MiB", largest(|it| it.disk)),
             ("memory MiB", largest(|it| it.memory)),
+            (
+                "disk/rows",
+                Cell::measure(self.directory_ratio.outside_transfers),
+            ),
+            (
+                "in transfer",
+                Cell::measure(self.directory_ratio.in_transfers),
+            ),
+            ("tps ratio in image", Cell::measure(images)),
             ("lost", Cell::count(self.lost)),
             ("twice", Cell::count(self.duplicated)),
             ("failovers", Cell::count(self.failovers as u64)),
             ("p50 ms down", down(|ms| ms.p50)),
             ("max", down(|ms| ms.max)),
             ("ms gap", Cell::measure(Some(self.longest_gap_ms))),
-        ]
+        ];
+        cells.extend(self.cells_of_fault());
+        cells
     }
 }

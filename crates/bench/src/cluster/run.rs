@@ -14,10 +14,12 @@ use tokio::time::sleep;
 
 use super::clients::{Client, Shared};
 use super::cpu_use::CpuUse;
-use super::faults::{Fault, FaultEvent, Kind};
-use super::footprint::Footprint;
+use super::fault_context::{FaultContext, FaultEvent, FaultReport};
+use super::faults::{Fault, Kind};
+use super::footprint::{DirectoryRatio, Footprint};
 use super::gaps::Gaps;
 use super::history::Recorder;
+use super::image_times::{CommandCounts, ImageTimes};
 use super::load;
 use super::local_cluster::LocalCluster;
 use super::register_client::{RegisterClient, read_rows};
@@ -83,6 +85,7 @@ impl<'a> Run<'a> {
             cluster.let_lead(leader)?;
         }
         let is_over = AtomicBool::new(false);
+        let images = ImageTimes::default();
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
@@ -93,17 +96,24 @@ impl<'a> Run<'a> {
             let (begin, begins) = std::sync::mpsc::channel::<()>();
             let (cluster, is_over) = (&cluster, &is_over);
             let faults = scope.spawn(move || match begins.recv() {
-                Ok(()) => self
-                    .fault
-                    .run(cluster, small_disk, self.sizes.seed, is_over),
-                Err(_) => Ok(Vec::new()),
+                Ok(()) => {
+                    let context = FaultContext {
+                        cluster,
+                        small_disk,
+                        is_over,
+                    };
+                    self.fault.run(context, self.sizes.seed)
+                }
+                Err(_) => Ok(FaultReport::default()),
             });
+            let images = &images;
+            scope.spawn(move || images.watch(cluster, is_over));
             let recorder = Rc::new(RefCell::new(Recorder::new(Instant::now())));
             let driven = self.drive(cluster, (begin, is_over), Rc::clone(&recorder));
             let driven = local.block_on(&runtime, driven);
             is_over.store(true, Ordering::Relaxed);
             let faults = faults.join().map_err(|_| BenchError::Panicked)?;
-            let known_faults: &[FaultEvent] = faults.as_deref().unwrap_or_default();
+            let known_faults = faults.as_ref().map_or(&[][..], |report| &report.events);
             // The cluster is about to be stopped, so its state is printed now to explain the
             // failure.
             let driven = driven.inspect_err(|_| cluster.describe());
@@ -118,15 +128,32 @@ impl<'a> Run<'a> {
             let ((shared, findings, conserved), (cpu, footprint), replicas_equal) = verified?;
             let faults = faults?;
             let history = is_recorded
-                .then(|| self.check_history(&recorder.borrow(), &faults))
+                .then(|| self.check_history(&recorder.borrow(), &faults.events))
                 .transpose()?;
-            let row = self.row(&shared, &cpu, &faults, &findings, conserved, replicas_equal);
+            let row = self.row(
+                &shared,
+                &cpu,
+                &faults.events,
+                &findings,
+                conserved,
+                replicas_equal,
+            );
+            let timed = shared.timed_from.zip(shared.timed_to);
+            let during_images = timed.and_then(|timed| images.during(&shared.counts, timed));
             // An existing cluster may use TLS without the flag.
             let tls = matches!(cluster.options.security, Security::Tls(_));
             Ok(ClusterRow {
                 tls,
                 history,
                 footprint_mib: footprint.mib(),
+                directory_ratio: footprint.directory_ratio(self.shape.max_log_mib << 20),
+                during_images,
+                rolling_rounds: (self.fault.kind == Kind::RollingRestart).then_some(faults.rounds),
+                absences: (self.fault.kind == Kind::Away).then_some(faults.absences),
+                frames_damaged: (self.fault.kind == Kind::DamageEverywhere)
+                    .then_some(faults.frames_damaged),
+                waits_for_room: (self.fault.kind == Kind::FullDisk)
+                    .then_some(faults.waits_for_room),
                 ..row
             })
         })
@@ -163,6 +190,7 @@ impl<'a> Run<'a> {
             pace: self.pace(&plan),
             plan,
             gaps: Gaps::new(Instant::now()),
+            counts: CommandCounts::new(Instant::now()),
             latencies: Latencies::new(),
             latency_sum: Duration::ZERO,
             groups_timed: 0,
@@ -252,7 +280,8 @@ impl<'a> Run<'a> {
             cpu.look(cluster, begin.elapsed());
             if looked.elapsed() >= FOOTPRINT_INTERVAL {
                 looked = Instant::now();
-                footprint.look(cluster);
+                let row_bytes = shared.borrow().witness.bytes_present();
+                footprint.look(cluster, row_bytes);
             }
         }
         let mut shared = shared.borrow_mut();
@@ -380,6 +409,12 @@ impl<'a> Run<'a> {
             longest_gap_ms: shared.longest_gap_ms(faults),
             history: None,
             footprint_mib: None,
+            directory_ratio: DirectoryRatio::default(),
+            during_images: None,
+            rolling_rounds: None,
+            absences: None,
+            frames_damaged: None,
+            waits_for_room: None,
             seed: self.sizes.seed,
             round: self.round,
             machine: self.machine,

@@ -15,6 +15,8 @@ use crate::error::BenchError;
 const BYTES: u64 = 2 << 30;
 /// The free space that remains when it is filled.
 const LEFT_BYTES: u64 = 1 << 20;
+/// The name of the file that fills it.
+pub(super) const FILLER: &str = "filler";
 
 /// A mounted file system. It is unmounted on drop.
 #[derive(Debug)]
@@ -48,7 +50,7 @@ impl SmallDisk {
     }
 
     fn filler(&self) -> PathBuf {
-        self.mounted.join("filler")
+        self.mounted.join(FILLER)
     }
 
     /// Fills the free space.

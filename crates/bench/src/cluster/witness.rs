@@ -20,6 +20,8 @@ pub(super) struct Witness {
     unknown: HashMap<u64, u64>,
     /// Length of a row of the workload `rows`.
     row_bytes: usize,
+    /// Rows that clients have written and not deleted.
+    present: u64,
     /// Number of executed commands.
     pub(super) done: u64,
     /// Number of refused commands, for example because of an insufficient balance.
@@ -48,11 +50,13 @@ impl Witness {
             // The history of all operations is a stronger check.
             Workload::Register => 0,
         };
+        let acknowledged = vec![0; usize::try_from(rows).unwrap_or(0)];
         Self {
             workload: plan.workload,
-            acknowledged: vec![0; usize::try_from(rows).unwrap_or(0)],
+            acknowledged,
             unknown: HashMap::new(),
             row_bytes: plan.row_bytes,
+            present: plan.accounts(),
             done: 0,
             rejected: 0,
             unresolved: 0,
@@ -62,6 +66,15 @@ impl Witness {
     /// Number of rows to compare.
     pub(super) fn rows(&self) -> u64 {
         self.acknowledged.len() as u64
+    }
+
+    /// Bytes of the keys and values that the tables have to hold; 0 for `register`, whose rows are few.
+    pub(super) fn bytes_present(&self) -> u64 {
+        let value_bytes = match self.workload {
+            Workload::Rows => self.row_bytes,
+            _ => size_of::<u64>(),
+        };
+        self.present * (size_of::<u64>() + value_bytes) as u64
     }
 
     /// Records an acknowledged group.
@@ -84,11 +97,14 @@ impl Witness {
                     if let Some((row, version)) = write_of(command)
                         && let Some(last) = self.acknowledged.get_mut(row as usize)
                     {
+                        let was_there = *last != 0;
                         // A row of `rows` has one writer, which waits for each answer: a deleted one has no version.
                         *last = match self.workload {
                             Workload::Rows => version,
                             _ => version.max(*last),
                         };
+                        self.present += u64::from(*last != 0);
+                        self.present -= u64::from(was_there);
                     }
                 }
             }
@@ -259,7 +275,7 @@ mod tests {
     #[test]
     fn what_was_acknowledged_is_there_once() {
         let witness = witness_of_a_group(Workload::Transfer);
-        assert_eq!(witness.rows(), 6);
+        assert_eq!((witness.rows(), witness.bytes_present()), (6, 6 * 16));
         let (found, conserved) = findings(&witness, &[-1, 1, -1, 1, -1, 1]);
         assert!(is(0, 0, 0, &found) && conserved);
     }
@@ -314,12 +330,16 @@ mod tests {
             (found.lost, found.duplicated, found.damaged)
         };
         assert_eq!(compare(&witness, None), (0, 0, 0));
+        assert_eq!(witness.bytes_present(), 0);
+        witness.acknowledge(&write(4, false), &[Outcome::Done]);
         witness.acknowledge(&write(5, false), &[Outcome::Done]);
+        assert_eq!(witness.bytes_present(), 8 + 20);
         assert_eq!(compare(&witness, Some(value_of(1, 5, 20))), (0, 0, 0));
         assert_eq!(compare(&witness, Some(value_of(1, 4, 20))), (1, 0, 0));
         assert_eq!(compare(&witness, Some(value_of(2, 5, 20))), (0, 0, 1));
         assert_eq!(compare(&witness, None), (1, 0, 0));
         witness.acknowledge(&write(6, true), &[Outcome::Done]);
+        assert_eq!(witness.bytes_present(), 0);
         assert_eq!(compare(&witness, None), (0, 0, 0));
         assert_eq!(compare(&witness, Some(value_of(1, 5, 20))), (0, 1, 0));
         witness.give_up(&write(7, false));

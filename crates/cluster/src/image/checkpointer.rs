@@ -209,7 +209,8 @@ impl Checkpointer {
             self.truncate(&snapshot)?;
         }
         let go_on = |_| !self.shared.images.is_closed();
-        let written = self.shared.replica.write_image(view, go_on);
+        let write = || self.shared.replica.write_image(view, go_on);
+        let written = self.shared.metrics.during_image(write);
         let report = match written {
             Ok(report) => report,
             // The node stops.

@@ -6,7 +6,7 @@
 
 mod histogram;
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use namiki_client::protocol::Outcome;
@@ -261,6 +261,8 @@ pub(crate) struct Metrics {
     reported: [AtomicU64; 2],
     /// One for each stream: that of Raft, then those of the workers' payloads.
     flushes: Box<[Flushes]>,
+    /// An image of the tables is being written.
+    image_in_progress: AtomicBool,
 }
 
 impl Metrics {
@@ -273,7 +275,21 @@ impl Metrics {
             outcomes: Default::default(),
             groups: GroupLatency::default(),
             flushes: (0..=workers).map(|_| Flushes::default()).collect(),
+            image_in_progress: AtomicBool::new(false),
         }
+    }
+
+    /// Writes an image of the tables, which is in progress until this returns.
+    pub(crate) fn during_image<T>(&self, write: impl FnOnce() -> T) -> T {
+        self.image_in_progress.store(true, Ordering::Relaxed);
+        let written = write();
+        self.image_in_progress.store(false, Ordering::Relaxed);
+        written
+    }
+
+    /// Whether an image of the tables is being written.
+    pub(crate) fn is_image_in_progress(&self) -> bool {
+        self.image_in_progress.load(Ordering::Relaxed)
     }
 
     pub(crate) fn add(&self, count: Count, number: u64) {
@@ -399,6 +415,14 @@ mod tests {
             );
             assert_eq!(taken, expected);
         }
+    }
+
+    #[test]
+    fn an_image_is_in_progress_until_it_is_written() {
+        let metrics = Metrics::new(1);
+        assert!(!metrics.is_image_in_progress());
+        assert!(metrics.during_image(|| metrics.is_image_in_progress()));
+        assert!(!metrics.is_image_in_progress());
     }
 
     #[test]

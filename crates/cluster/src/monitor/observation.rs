@@ -74,6 +74,8 @@ pub(crate) struct Observation {
     pub(crate) waits_for_room: bool,
     /// For a leader: how it accepts commands, by the space of all voters.
     pub(crate) pace: Pace,
+    /// An image of the tables is being written.
+    pub(crate) writes_image: bool,
     /// `None` if the system does not say.
     pub(crate) disk: Option<DiskSpace>,
     pub(crate) resident_bytes: Option<u64>,
@@ -164,6 +166,7 @@ impl Observer {
             log_has_room: shared.store.has_room(),
             waits_for_room: shared.flow_control.is_full(),
             pace,
+            writes_image: shared.metrics.is_image_in_progress(),
             disk: disk_space(&self.directory),
             resident_bytes: resident_bytes().ok(),
             is_secured: self.connections.are_secured(),
@@ -249,6 +252,7 @@ pub(super) mod tests {
             log_has_room: true,
             waits_for_room: false,
             pace: Pace::Open,
+            writes_image: false,
             disk: Some(DiskSpace {
                 free_bytes: 100 << 30,
                 total_bytes: 200 << 30,

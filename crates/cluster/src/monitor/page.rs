@@ -207,6 +207,8 @@ fn resources(page: &mut Exposition, node: &Observation) {
         Pace::Refused => 2,
     };
     page.gauge("commands_held_back", help, pace);
+    let help = "Whether an image of the tables is being written.";
+    page.gauge("image_in_progress", help, u8::from(node.writes_image));
     if let Some(disk) = node.disk {
         let help = "Free bytes of the file system with the directory.";
         page.gauge("disk_free_bytes", help, disk.free_bytes);
@@ -236,6 +238,7 @@ mod tests {
         node.committed = 12;
         (node.start.may_have_forgotten, node.tables_lost) = (true, true);
         (node.pace, node.waits_for_room) = (Pace::Refused, true);
+        node.writes_image = true;
         node.peers[0].log_space = Some(LogSpace {
             usable_bytes: 77,
             is_low: true,
@@ -255,6 +258,7 @@ mod tests {
             "namiki_cluster_commands_held_back 2",
             "namiki_cluster_results_kept 9",
             "namiki_cluster_log_waits_for_room 1",
+            "namiki_cluster_image_in_progress 1",
             "namiki_cluster_peer_log_usable_bytes{peer=\"2\"} 77",
         ] {
             assert!(text.lines().any(|it| it == line), "{line}: {text}");

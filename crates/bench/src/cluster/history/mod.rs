@@ -22,7 +22,7 @@ use std::time::Instant;
 use namiki_client::protocol::Outcome;
 use serde::Serialize;
 
-use super::faults::FaultEvent;
+use super::fault_context::FaultEvent;
 use super::registers::RegisterWrite;
 use crate::error::BenchError;
 
