@@ -535,7 +535,9 @@ fn views_read_the_image_before_tables_are_loaded() {
     let (open, held) = mpsc::channel::<()>();
     let held = parking_lot::Mutex::new(held);
     // It goes on when the sender is gone.
-    let before_load = Arc::new(move |_: &str| drop(held.lock().recv()));
+    let before_load = Arc::new(move |_: &str| {
+        let _ = held.lock().recv();
+    });
     let builder = builder().before_load(before_load);
     let replica = Replica::open_unloaded(builder, "/replica").unwrap();
     assert!(replica.began_with_tables());
