@@ -59,6 +59,7 @@ mod status;
 pub mod storage;
 pub mod transport;
 mod uncommitted_groups;
+mod unix_time;
 
 pub use control::SessionLimits;
 pub use entry::{ENTRY_VERSION, EntryBody, LogEntry, PayloadName, PayloadRef};

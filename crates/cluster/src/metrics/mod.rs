@@ -12,8 +12,9 @@ use std::time::{Duration, Instant};
 use namiki_client::protocol::Outcome;
 use namiki_platform::clock::now_ns;
 
-use crate::monitor::unix_s;
 use crate::refusal::RefusalReason;
+#[cfg(feature = "metrics")]
+use crate::unix_time::unix_s;
 
 pub(crate) use histogram::Histogram;
 #[cfg(feature = "metrics")]
@@ -252,6 +253,7 @@ impl Flushes {
 #[derive(Debug)]
 pub(crate) struct Metrics {
     /// When the process began to count, in seconds of the Unix time.
+    #[cfg(feature = "metrics")]
     pub(crate) began_s: u64,
     counts: [AtomicU64; COUNTS.len()],
     refusals: [AtomicU64; REFUSALS.len()],
@@ -268,6 +270,7 @@ pub(crate) struct Metrics {
 impl Metrics {
     pub(crate) fn new(workers: usize) -> Self {
         Self {
+            #[cfg(feature = "metrics")]
             began_s: unix_s(),
             reported: Default::default(),
             counts: Default::default(),

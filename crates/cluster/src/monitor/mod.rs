@@ -45,6 +45,7 @@ use crate::metrics::Metrics;
 use crate::transport::TransportError;
 #[cfg(feature = "metrics")]
 use crate::transport::listen;
+use crate::unix_time::unix_s;
 
 /// Interval of observations.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -188,12 +189,6 @@ fn longest_flush(metrics: &Metrics) -> (Duration, usize) {
     let streams = metrics.flushes().iter().enumerate();
     let longest = streams.map(|(stream, flushes)| (flushes.take_longest(), stream));
     longest.max().unwrap_or_default()
-}
-
-/// The system's clock, in seconds of the Unix time.
-pub(crate) fn unix_s() -> u64 {
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    now.map_or(0, |since| since.as_secs())
 }
 
 /// Both clocks at one time.
