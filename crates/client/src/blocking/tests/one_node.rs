@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::BackupSource;
+use crate::blocking::cut_links;
 
 /// A node tells every client when members change, whatever it asks for.
 #[test]
@@ -91,5 +92,22 @@ fn a_client_may_wait_for_ever() {
     let mut client = Client::connect([name.clone()], options.clone()).unwrap();
     assert!(client.tables().unwrap().is_empty());
     BackupSource::begin(&name, &options).unwrap();
+    node.join().unwrap();
+}
+
+#[test]
+fn a_refusal_of_one_node_says_its_reason() {
+    let address = Address::new();
+    let name = address.name.clone();
+    let node = script(move || {
+        let mut node = address.accept();
+        assert!(matches!(node.request(), Some(Request::CutLinks { .. })));
+        let reason = "`allow_cuts` is false".to_owned();
+        node.say(&Response::Refused { request: 0, reason });
+    });
+    let refused = cut_links(&name, vec![2], &options()).unwrap_err();
+    assert!(matches!(refused, ClientError::NodeRefused { .. }));
+    let said = format!("{name} refuses: `allow_cuts` is false");
+    assert_eq!(refused.to_string(), said);
     node.join().unwrap();
 }
