@@ -12,12 +12,12 @@
 //! their entries, as an image was installed. A file that has no payload left in the index is not needed.
 //!
 //! # Invariants
-//! - X1. A payload is in the index from before its append returns. Its position is there before the flush returns that
+//! - P1. A payload is in the index from before its append returns. Its position is there before the flush returns that
 //!   makes it durable.
-//! - X2. A slot's position is that of a payload with the slot's length and digest.
-//! - X3. A name belongs to one entry for ever: a leader proposes a payload once, and an index and a
+//! - P2. A slot's position is that of a payload with the slot's length and digest.
+//! - P3. A name belongs to one entry for ever: a leader proposes a payload once, and an index and a
 //!   term determine the entry.
-//! - X4. A file's count of payloads is that of the slots with its number.
+//! - P4. A file's count of payloads is that of the slots with its number.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
@@ -371,7 +371,7 @@ impl PayloadIndex {
             .map(|payload| PAYLOAD_HEADER_BYTES + payload.length as usize);
         for (payload, offset) in payloads.iter().zip(position.payload_offsets(lengths)) {
             let slot = worker.slot(payload.name);
-            // X2: another of its name may be in a buffer by now.
+            // P2: another of its name may be in a buffer by now.
             if slot.file == BUFFERED
                 && (slot.length, slot.digest) == (payload.length, payload.digest)
             {
