@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn every_entry_comes_back_and_no_part_of_it_is_one() {
+    fn every_entry_comes_back_and_its_parts_are_no_entries() {
         for control in one_of_each_kind() {
             let bytes = control.encode();
             assert_eq!(Control::decode(&bytes), Some(control));

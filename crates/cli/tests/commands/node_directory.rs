@@ -71,7 +71,7 @@ fn write_rows(address: &str) {
 }
 
 #[test]
-fn the_directory_of_a_stopped_node_is_read_as_a_database() {
+fn a_stopped_nodes_directory_is_read_as_a_database() {
     let folder = tempfile::tempdir().unwrap();
     let node = stopped_node(folder.path());
     let before = everything(&node);

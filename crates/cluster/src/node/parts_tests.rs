@@ -310,7 +310,7 @@ fn other_reads_wait_for_the_log_behind_the_image() {
 }
 
 #[test]
-fn a_hash_is_taken_at_the_entry_that_was_asked_for() {
+fn a_hash_is_of_the_requested_entry() {
     let (first, last) = (Starting::hash_at(S + 1), Starting::hash_at(S + 2));
     assert_ne!(first, last);
     assert_eq!(first, Starting::hash_at(S + 1));
