@@ -34,7 +34,7 @@ The cluster is in the folder namiki-cluster unless --dir names another one.";
 /// The default folder of a cluster.
 pub(crate) const DEFAULT_DIR: &str = "namiki-cluster";
 
-/// A command for a cluster: the one on this machine, or one whose nodes are named.
+/// A command for a cluster: the one on this machine, or one that is given by its nodes.
 #[derive(Subcommand, Debug)]
 pub(crate) enum ClusterCommand {
     /// Start the cluster in the folder, or a new one, and wait until it has a leader

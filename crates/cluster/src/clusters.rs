@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// A restored cluster remembers this number of clusters before it.
 const CLUSTERS_MAX: usize = 1024;
 
-/// The numbers of the clusters that a state was in: the one that has it now, and those whose backups led to it.
+/// The numbers of the clusters that a state was in: the one that has it now, and those from which it was restored by backups.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Clusters {
     /// The oldest first.

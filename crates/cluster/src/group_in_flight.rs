@@ -17,7 +17,7 @@ pub(crate) struct GroupInFlight {
     pub(crate) session: SessionId,
     pub(crate) group: u64,
     pub(crate) acknowledged_through: u64,
-    /// The connection whose share of the limits it takes.
+    /// The connection: the group takes a part of its share of the limits.
     pub(crate) owner: ConnectionId,
     /// The term of the leader that accepted it: no other term executes it.
     pub(crate) term: u64,

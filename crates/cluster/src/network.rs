@@ -40,7 +40,7 @@ impl ClientName {
         })
     }
 
-    /// A client whose certificate has this public key.
+    /// A client with this public key in its certificate.
     #[must_use]
     pub fn of_key(public_key: &[u8]) -> Self {
         let [high, low] = [1, 2].map(|seed| hash_of(seed, public_key));

@@ -2,7 +2,7 @@
 
 use namiki_client::protocol::{Response, SessionId, SessionLimit};
 
-/// What a client is told whose leader has a full log.
+/// The message to a client of a leader with a full log.
 const LOG_FULL: &str = "the log of the leader has reached its limit, and its last image has made no room: look for WARN \
      \"cannot write an image\" in its log; without it, raise `log_bytes_max`";
 

@@ -1,7 +1,7 @@
 //! How long ago sessions were used, as far as this node has seen.
 //!
-//! Entries have no times. So each node notes now and then through which entry it has applied the log: a session whose last entry
-//! is not behind that of a note has not been used since. All nodes note, so a change of the leader forgets nothing; a restart
+//! Entries have no times. So each node notes now and then through which entry it has applied the log: a session has not
+//! been used since a note if its last entry is not behind that of the note. All nodes note, so a change of the leader forgets nothing; a restart
 //! does. Time is counted in ticks: while the process does not run, no session gets older.
 //!
 //! ```text
@@ -65,7 +65,7 @@ impl SessionAges {
         is_due
     }
 
-    /// The time for which a session is known to be unused whose last entry is this one.
+    /// The time for which a session with this last entry is known to be unused.
     pub(crate) fn unused_for(&self, used: u64) -> Duration {
         let at = self.notes.partition_point(|it| it.applied < used);
         let ticks = self.notes.get(at).map_or(0, |it| self.ticks - it.tick);
@@ -73,7 +73,7 @@ impl SessionAges {
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 
-    /// The entry such that sessions whose last entry is not behind it are known to be unused for this time; `None`: there are none.
+    /// An entry: sessions with a last entry that is not behind it are known to be unused for this time. `None`: there are none.
     pub(crate) fn applied_before(&self, time: Duration) -> Option<u64> {
         let ticks = time.as_nanos().div_ceil(self.tick.as_nanos().max(1));
         let tick = self.ticks.checked_sub(u64::try_from(ticks).ok()?)?;

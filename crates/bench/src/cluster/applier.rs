@@ -31,7 +31,7 @@ const GROUPS_PER_VIEW: u64 = 20;
 pub(super) enum Installs {
     /// The changes of another node's groups.
     Apply,
-    /// Those of its own groups, whose locks have the records.
+    /// Those of its own groups: their locks have the records.
     Locks,
 }
 

@@ -1,7 +1,7 @@
 //! A follower that is away for a while: how much it has missed, and how long it takes to come back.
 //!
-//! Its log of lines says when it began to copy an image, and when that took the place of its tables. A node whose log suffices
-//! copies none.
+//! Its log of lines says when it began to copy an image, and when that took the place of its tables. A node copies none
+//! if its log suffices.
 
 use std::fs;
 use std::ops::Range;

@@ -15,7 +15,7 @@ use crate::run_stages::quotient;
 const INTERVAL: Duration = Duration::from_millis(50);
 /// Time limit for a node to show its metrics.
 const TIMEOUT: Duration = Duration::from_millis(500);
-/// Length of a part of the run whose commands are counted together.
+/// Length of a part of the run: the commands in it are counted together.
 const PART: Duration = Duration::from_millis(10);
 
 /// Lines of a node's metrics.

@@ -68,7 +68,7 @@ impl Witness {
         self.acknowledged.len() as u64
     }
 
-    /// Bytes of the keys and values that the tables have to hold; 0 for `register`, whose rows are few.
+    /// Bytes of the keys and values that the tables have to hold; 0 for `register`, which has few rows.
     pub(super) fn bytes_present(&self) -> u64 {
         let value_bytes = match self.workload {
             Workload::Rows => self.row_bytes,

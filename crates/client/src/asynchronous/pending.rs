@@ -1,4 +1,4 @@
-//! A request whose call may be cancelled.
+//! A request by a call that may be cancelled.
 
 use std::time::Instant;
 

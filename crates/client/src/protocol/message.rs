@@ -84,7 +84,7 @@ pub enum Request {
     /// Asks for [`Response::Status`] with [`NodeStatus::state_hash`], which reads every row. Any
     /// node answers.
     StateHash {
-        /// The entry whose state is hashed, when exactly it is applied; `None`: the one that is applied last. A node that has
+        /// The entry at which the state is hashed, when exactly it is applied; `None`: the one that is applied last. A node that has
         /// passed it answers by [`Response::EntryPassed`], one that does not reach it in time by [`Response::Behind`].
         at: Option<u64>,
     },

@@ -146,7 +146,7 @@ impl Applier {
         self.answer_reads()
     }
 
-    /// Has the state hashed for a client, whose turn it is, in a view of this moment.
+    /// Has the state hashed for the client that is next, in a view of this moment.
     fn hash_state(&self, connection: ConnectionId) -> Result<(), NodeFailure> {
         if self.shared.tables_lost || !self.is_loaded {
             self.shared.hashes.end();

@@ -31,8 +31,8 @@ use crate::storage::{LogPosition, RaftRecord};
 
 /// Lag of committed entries to apply at which a node avoids leadership.
 pub(crate) const LAG_MAX: u64 = 1000;
-/// Election timeouts without a leader after which a node stands for election whose tables lag, or are
-/// not in memory; up to one more, at random.
+/// Election timeouts without a leader after which a node stands for election although its tables
+/// lag, or are not in memory; up to one more, at random.
 pub(crate) const TIMEOUTS_BEHIND: usize = 4;
 
 /// Options of a node's Raft.

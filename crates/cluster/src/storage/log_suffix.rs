@@ -149,7 +149,7 @@ impl<T: HasTerm> LogSuffix<T> {
     }
 
     /// Removes the entries at and above an index. If that is not above the position in front, the
-    /// log begins there from now on, behind an entry whose term is not known.
+    /// log begins there from now on, behind an entry of an unknown term.
     pub(crate) fn void(&mut self, from: u64) {
         if from <= self.before.index {
             let before = LogPosition {

@@ -174,7 +174,7 @@ fn flood_the_leader(
     });
 }
 
-/// A group that is valid, whose commands change nothing.
+/// A valid group of commands that change nothing.
 fn transfers(session: SessionId, group: u64) -> Request {
     let command = Command::Transfer {
         table: 99,

@@ -17,7 +17,7 @@
 //!   `.new`, which every opening removes.
 //! - C2. Next to an earlier image, no file that the manifest names is removed or changed before the manifest of the new one is
 //!   durable. A file that has its name is replaced, by a rename, only by the file that the earlier list names, too.
-//! - C3. Two images whose lists give one number to different files are of different nodes, whatever their manifests say: nodes
+//! - C3. Two images with lists that give one number to different files are of different nodes, whatever their manifests say: nodes
 //!   that were installed or restored from one image have the database's identity in common. Neither takes the place of the other.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

@@ -1,4 +1,4 @@
-//! The state of one node of a cluster: a database whose only committer is the applier.
+//! The state of one node of a cluster: a database with the applier as the only committer.
 //!
 //! A [`Replica`] is a [`Database`] in replica mode: its tables, [views](Replica::view), queries and images are the
 //! library's, and it has no log of its own. Its state is that of a prefix of the cluster's log. It changes by

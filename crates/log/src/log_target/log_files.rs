@@ -147,7 +147,7 @@ impl LogFileTarget {
         self.current_bytes() - self.used
     }
 
-    /// Room in the current file for a frame whose entries need this grant.
+    /// Room in the current file for a frame with entries that need this grant.
     pub(crate) fn left_for(&self, needs: Grant) -> u64 {
         if needs == Grant::All && self.has_oversize_deletions() {
             0

@@ -25,7 +25,7 @@ use crate::threads;
 /// Threads of one queue at most.
 const THREADS_MAX: usize = 16;
 
-/// A queue whose reads are carried out by blocking threads.
+/// A queue of reads that blocking threads carry out.
 pub struct BlockingThreads {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,

@@ -7,7 +7,7 @@ use super::read_frames::read_frames;
 use super::{Completion, Frames, ReadQueue};
 use crate::disk::DiskFile;
 
-/// A queue whose reads never wait for a device.
+/// A queue of reads that never wait for a device.
 pub(in crate::disk) struct ImmediateReads {
     pushed: Vec<(Arc<dyn DiskFile>, u64, Frames, u64)>,
     depth: usize,

@@ -42,7 +42,7 @@ use super::{Completion, FramePool, Frames, PAGE_BYTES, ReadQueue};
 use crate::disk::DiskFile;
 use crate::fork_check::ProcessToken;
 
-/// A queue whose reads are carried out by the kernel.
+/// A queue of reads that the kernel carries out.
 pub(in crate::disk) struct UringReads {
     /// Given back only in [`Drop`], if that may be (G3).
     ring: ManuallyDrop<Ring>,
