@@ -22,6 +22,22 @@ const EXEC_TIMEOUT: Duration = Duration::from_secs(1);
 /// Bytes at the end of a log that are searched for a reason.
 const LOG_TAIL_BYTES: u64 = 4096;
 
+/// The letter of the state of a process or thread, by its folder below `/proc`; `None` if it does not exist.
+fn letter_of(folder: &Path) -> Option<char> {
+    let stat = fs::read_to_string(folder.join("stat")).ok()?;
+    // The state follows the name, which is in parentheses.
+    stat.rsplit_once(") ")?.1.chars().next()
+}
+
+/// Whether a thread of a process has not ended. The first one ends at once when the process is killed; others may still wait for
+/// the disk, and until they have ended the process keeps its ports and locks.
+fn has_running_thread(proc: &Path) -> bool {
+    let threads = fs::read_dir(proc.join("task")).into_iter().flatten();
+    threads
+        .flatten()
+        .any(|thread| !matches!(letter_of(&thread.path()), None | Some('Z' | 'X')))
+}
+
 impl LocalNode {
     /// The state of its process.
     pub(super) fn process(&self) -> Result<ProcessState, Failure> {
@@ -35,10 +51,8 @@ impl LocalNode {
         loop {
             // A process that does not exist, or that we may not read, is not ours.
             let command_line = fs::read(proc.join("cmdline")).unwrap_or_default();
-            let stat = fs::read_to_string(proc.join("stat")).unwrap_or_default();
-            // The state follows the name, which is in parentheses.
-            let fields = stat.rsplit_once(") ");
-            let state = match fields.and_then(|(_, rest)| rest.chars().next()) {
+            let state = match letter_of(&proc) {
+                Some('Z') if has_running_thread(&proc) => return Ok(ProcessState::Running(pid)),
                 None | Some('Z' | 'X') => return Ok(ProcessState::Down),
                 Some('T' | 't') => ProcessState::Paused(pid),
                 Some(_) => ProcessState::Running(pid),
@@ -131,5 +145,38 @@ impl LocalNode {
             said: tail().unwrap_or_else(|| "it gives no reason".to_owned()),
             log: self.log_path(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_runs_until_its_last_thread_ends() {
+        // The first thread ends, and another one waits for the end of the standard input.
+        let program = "import ctypes, sys, threading
+threading.Thread(target=sys.stdin.read).start()
+ctypes.CDLL(None).pthread_exit(None)";
+        let child = Command::new("python3")
+            .args(["-c", program])
+            .stdin(Stdio::piped())
+            .spawn();
+        let Ok(mut child) = child else {
+            eprintln!("left out: there is no python3");
+            return;
+        };
+        let proc = Path::new("/proc").join(child.id().to_string());
+        while letter_of(&proc) != Some('Z') {
+            std::thread::sleep(INTERVAL);
+        }
+        assert!(has_running_thread(&proc));
+        drop(child.stdin.take());
+        while has_running_thread(&proc) {
+            std::thread::sleep(INTERVAL);
+        }
+        assert_eq!(letter_of(&proc), Some('Z'));
+        child.wait().unwrap();
+        assert_eq!(letter_of(&proc), None);
     }
 }
