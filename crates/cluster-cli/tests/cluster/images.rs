@@ -296,7 +296,7 @@ fn nodes_without_the_backup_do_not_join_restored_ones() {
         Node::start(config.to_str().unwrap())
     };
     let _others = [start(2), start(3)];
-    restored.leader_other_than(None);
+    rows.check(&restored);
     let said = start(1).said();
     assert!(said.contains("began with another backup"), "{said}");
     rows.check(&restored);
