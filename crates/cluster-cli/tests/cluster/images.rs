@@ -193,7 +193,7 @@ fn a_backup_is_restored_into_a_new_cluster() {
     let text = fs::read_to_string(&own).unwrap();
     let number = format!("{:032x}", cluster.config(1).cluster);
     let text = text.replace(&format!("{:032x}", restored.config(1).cluster), &number);
-    let under_old_number = restored.0.path().join("old-number.toml");
+    let under_old_number = restored.0.path().join("node-1/old-number.toml");
     fs::write(&under_old_number, text).unwrap();
     let under_old_number = [
         "node",
