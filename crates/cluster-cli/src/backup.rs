@@ -15,8 +15,8 @@ use namiki_platform::disk::{Disk, open_best};
 use namiki_terminal::interrupt;
 use namiki_terminal::number_format::{bytes, grouped};
 
+use crate::chosen_cluster::ChosenCluster;
 use crate::failure::{Failure, device, print};
-use crate::node::{options_of, read_config};
 use crate::status::{Site, look};
 
 /// Timeout of a status request.
@@ -46,12 +46,8 @@ pub(crate) struct BackupArguments {
     /// The directory of the backup: a new one, or that of an earlier backup
     #[arg(value_name = "BACKUP")]
     backup: PathBuf,
-    /// For a cluster on several machines: the configuration of any node
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
-    /// Addresses of nodes for clients, with commas between them
-    #[arg(long, value_name = "ADDRESSES", value_delimiter = ',')]
-    endpoints: Option<Vec<String>>,
+    #[command(flatten)]
+    cluster: ChosenCluster,
     /// The number of the node to copy
     #[arg(long, value_name = "N")]
     node: Option<u64>,
@@ -63,19 +59,7 @@ pub(crate) fn run(
     local: impl FnOnce() -> Result<(Vec<Site>, ClientOptions), Failure>,
 ) -> Result<(), Failure> {
     interrupt::listen();
-    let config = arguments.config.as_deref().map(read_config).transpose()?;
-    let options = config.as_ref().map(options_of).transpose()?;
-    let (sites, options) = match (&arguments.endpoints, &config) {
-        (None, None) => local()?,
-        (Some(endpoints), _) => {
-            let sites = endpoints.iter().map(|it| Site::at(it));
-            (sites.collect(), options.unwrap_or_default())
-        }
-        (None, Some(config)) => {
-            let sites = config.members.iter().map(Site::of);
-            (sites.collect(), options.unwrap_or_default())
-        }
-    };
+    let (sites, options) = arguments.cluster.find(local)?;
     let nodes = choose(arguments.node, sites, &options)?;
     let (disk, _) = {
         let parent = arguments.backup.parent();

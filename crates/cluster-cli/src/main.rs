@@ -6,6 +6,7 @@
 //! |---|---|
 //! | `node/` | a node, in the foreground |
 //! | `cluster_command.rs` | the commands for a cluster |
+//! | `chosen_cluster.rs` | the cluster that a command is for |
 //! | `local/` | a cluster on this machine: start, break, stop |
 //! | `sessions.rs` | the sessions of clients |
 //! | `status/` | the state of a cluster, here or elsewhere |
@@ -17,6 +18,7 @@
 
 mod backup;
 mod certificates;
+mod chosen_cluster;
 mod cluster_command;
 mod failure;
 mod local;

@@ -1,6 +1,5 @@
 //! `namiki cluster sessions`: lists the sessions of clients, and closes those that programs have left behind.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
@@ -8,8 +7,8 @@ use namiki_client::protocol::SessionEntry;
 use namiki_client::{Client, ClientOptions, close_session, sessions};
 use namiki_terminal::number_format::grouped;
 
+use crate::chosen_cluster::ChosenCluster;
 use crate::failure::{Failure, print};
-use crate::node::{options_of, read_config};
 use crate::status::{Site, aligned};
 
 /// Timeout of the leader's answers.
@@ -42,12 +41,8 @@ that still holds it gets NoSuchSession. The time without use is counted by the l
 #[derive(Args, Debug)]
 #[command(after_help = HELP)]
 pub(crate) struct SessionsArguments {
-    /// For a cluster on several machines: the configuration of any node
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
-    /// Addresses of nodes for clients, with commas between them
-    #[arg(long, value_name = "ADDRESSES", value_delimiter = ',')]
-    endpoints: Option<Vec<String>>,
+    #[command(flatten)]
+    cluster: ChosenCluster,
     /// Close this session; may be repeated
     #[arg(long, value_name = "SESSION")]
     close: Vec<u64>,
@@ -73,19 +68,8 @@ pub(crate) fn run(
     arguments: &SessionsArguments,
     local: impl FnOnce() -> Result<(Vec<Site>, ClientOptions), Failure>,
 ) -> Result<(), Failure> {
-    let config = arguments.config.as_deref().map(read_config).transpose()?;
-    let options = config.as_ref().map(options_of).transpose()?;
-    let (addresses, options): (Vec<String>, _) = match (&arguments.endpoints, &config) {
-        (None, None) => {
-            let (sites, options) = local()?;
-            (sites.into_iter().map(|it| it.address).collect(), options)
-        }
-        (Some(endpoints), _) => (endpoints.clone(), options.unwrap_or_default()),
-        (None, Some(config)) => {
-            let members = config.members.iter().map(|it| it.client.clone());
-            (members.collect(), options.unwrap_or_default())
-        }
-    };
+    let (sites, options) = arguments.cluster.find(local)?;
+    let addresses: Vec<String> = sites.into_iter().map(|it| it.address).collect();
     let options = ClientOptions {
         timeout: TIMEOUT,
         ..options

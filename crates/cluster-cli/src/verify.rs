@@ -2,15 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
 use namiki_client::{ClientOptions, StatesAtEntry, states_at_one_entry};
 use namiki_terminal::number_format::grouped;
 
+use crate::chosen_cluster::ChosenCluster;
 use crate::failure::{Failure, print};
-use crate::node::{options_of, read_config};
 use crate::status::{Seen, Site, look_at_members};
 
 /// Timeout of a status request.
@@ -28,12 +27,8 @@ meanwhile; a hash reads every row. The exit status is 0 if all nodes have the sa
 #[derive(Args, Debug)]
 #[command(after_help = HELP)]
 pub(crate) struct VerifyArguments {
-    /// For a cluster on several machines: the configuration of any node
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
-    /// Addresses of nodes for clients, with commas between them
-    #[arg(long, value_name = "ADDRESSES", value_delimiter = ',')]
-    endpoints: Option<Vec<String>>,
+    #[command(flatten)]
+    cluster: ChosenCluster,
     /// Give up after this time, in seconds
     #[arg(long, default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..))]
     timeout: u64,
@@ -44,19 +39,7 @@ pub(crate) fn run(
     arguments: &VerifyArguments,
     local: impl FnOnce() -> Result<(Vec<Site>, ClientOptions), Failure>,
 ) -> Result<(), Failure> {
-    let config = arguments.config.as_deref().map(read_config).transpose()?;
-    let options = config.as_ref().map(options_of).transpose()?;
-    let (sites, options) = match (&arguments.endpoints, &config) {
-        (None, None) => local()?,
-        (Some(endpoints), _) => {
-            let sites = endpoints.iter().map(|it| Site::at(it));
-            (sites.collect(), options.unwrap_or_default())
-        }
-        (None, Some(config)) => {
-            let sites = config.members.iter().map(Site::of);
-            (sites.collect(), options.unwrap_or_default())
-        }
-    };
+    let (sites, options) = arguments.cluster.find(local)?;
     let briefly = ClientOptions {
         timeout: STATUS_TIMEOUT,
         connect_timeout: STATUS_TIMEOUT,
