@@ -6,6 +6,25 @@ use super::{Answer, Answered, DROP, FATE, Floor, GROUP, Pending, READ, SETUP, Si
 use crate::simulation::workload::{TABLES, opens_accounts};
 
 impl SimClient {
+    /// The answer to a drop, or to a clear, which leaves a successor. `None` if it was not asked for.
+    fn table_is_gone(
+        &mut self,
+        lsn: u64,
+        table: u32,
+        existed: bool,
+        successor: Option<u32>,
+    ) -> Option<(Floor, Answer)> {
+        let pending = self.pending.remove(&(DROP, table.into()))?;
+        self.workload.forget_table(table);
+        let dropped = Answer::Dropped {
+            lsn,
+            table,
+            existed,
+            successor,
+        };
+        Some((pending.floor, dropped))
+    }
+
     /// Acknowledges groups of the earlier holder, if the fate of each is known.
     fn know_earlier(&mut self) {
         let mut earlier = self.pending.range((GROUP, 0)..(GROUP, self.first_group));
@@ -115,30 +134,12 @@ impl SimClient {
                 table,
                 successor,
                 lsn,
-            } => self.pending.remove(&(DROP, table.into())).map(|pending| {
-                self.workload.forget_table(table);
-                let dropped = Answer::Dropped {
-                    lsn,
-                    table,
-                    existed: successor.is_some(),
-                    successor,
-                };
-                (pending.floor, dropped)
-            }),
+            } => self.table_is_gone(lsn, table, successor.is_some(), successor),
             Response::TableDropped {
                 table,
                 existed,
                 lsn,
-            } => self.pending.remove(&(DROP, table.into())).map(|pending| {
-                self.workload.forget_table(table);
-                let dropped = Answer::Dropped {
-                    lsn,
-                    table,
-                    existed,
-                    successor: None,
-                };
-                (pending.floor, dropped)
-            }),
+            } => self.table_is_gone(lsn, table, existed, None),
             Response::Results {
                 session,
                 group,
