@@ -29,7 +29,7 @@ const HELP: &str = "\
 A session stays until it is closed, as its client may come back and ask what became of a payment. A program that ends without
 closing its session leaves it, with the results of its last groups. Their number is limited for each client, and for all.
 
-Close a session only if no process uses it or has stored its token: what became of its last groups is forgotten, and a process
+Close a session only if no process uses it or has stored its token: the outcomes of its last groups are forgotten, and a process
 that still holds it gets NoSuchSession. The time without use is counted by the leader, since its start at most.
 
   namiki cluster sessions                                  the cluster in the folder namiki-cluster

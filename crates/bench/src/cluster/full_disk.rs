@@ -1,4 +1,4 @@
-//! What a node with a full disk has to do: it waits for room, answers its status, and the others serve.
+//! Checks a node with a full disk: it waits for room and answers status requests, while the others serve.
 
 use std::time::{Duration, Instant};
 

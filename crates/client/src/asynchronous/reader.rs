@@ -50,7 +50,7 @@ impl<'a> AsyncReader<'a> {
     /// Reads the rows of a range, all at one moment: as many as it asks for, or as fit into an
     /// answer of some mebibytes. It delays no command.
     ///
-    /// What is left is read by another scan, behind the last key, at a later moment: parts that differ in
+    /// Another scan, from behind the last key, reads the rest, as of a later entry. Parts that differ in
     /// [`Scanned::lsn`] may together show a state that never was. A backup has all rows after one entry.
     ///
     /// # Errors

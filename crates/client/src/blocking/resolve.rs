@@ -44,8 +44,8 @@ fn resolve_by(
 /// Connects to one address after the other, each within the time that is left.
 ///
 /// # Errors
-/// The error of the last address that was tried. [`ConnectionError::Late`] if there was no time for
-/// any, [`ConnectionError::NoSuchName`] if there is none.
+/// The error of the last address that was tried. [`ConnectionError::Late`] if there was no time to try
+/// one; [`ConnectionError::NoSuchName`] if `addresses` is empty.
 pub(super) fn first_reached<T>(
     addresses: Vec<SocketAddr>,
     deadline: Instant,

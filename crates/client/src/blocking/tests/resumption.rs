@@ -64,7 +64,7 @@ fn a_session_is_resumed_by_its_token() {
     let mut session = client.resume(&token).unwrap();
     assert_eq!((session.token(), session.next_group()), (token, 100));
     assert_eq!(session.earlier_groups(), [4, 5]);
-    // A read of a follower sees what the program is told.
+    // The LSN of the answer counts for later reads from followers.
     assert_eq!(client.seen(), 51);
     for expected in [
         GroupOutcomes::Forgotten,
