@@ -1,9 +1,10 @@
-//! The applier alone, in this process: what installing a group's changes costs, with and without an open view.
+//! The applier alone, in this process: what installing a group's changes costs, without a view, with one, and with views that are
+//! opened again and again.
 //!
 //! A follower looks up every key ([`Replica::apply`]); the leader has the records in its locks
 //! ([`HeldLocks::install`](namiki::replica::HeldLocks::install)). While a view is open, the first change of a row after its
-//! opening keeps the version before. Views are opened anew after some groups, as those of images and hashes are: a view that
-//! has kept every row costs little more.
+//! opening keeps the version before. So a view that has kept every row costs little more, and the dearest groups follow an
+//! opening: one view for the whole run has few of them, and views that are opened anew after some groups have many.
 //!
 //! Paper: raft-pwal §3.3
 
@@ -26,6 +27,17 @@ const ROWS_PER_COMMAND: u64 = 2;
 /// Groups between two openings of a view.
 const GROUPS_PER_VIEW: u64 = 20;
 
+/// The views that are open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum OpenViews {
+    /// None.
+    None,
+    /// One, for the whole run.
+    One,
+    /// One, which is opened anew after [`GROUPS_PER_VIEW`].
+    Anew,
+}
+
 /// What installs the groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Installs {
@@ -39,7 +51,7 @@ pub(super) enum Installs {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ApplierRun {
     pub(super) installs: Installs,
-    pub(super) has_view: bool,
+    pub(super) views: OpenViews,
     /// Commands of a group.
     pub(super) group_size: u32,
     pub(super) accounts: u64,
@@ -52,8 +64,8 @@ pub(super) struct ApplierRun {
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct ApplierRow<'a> {
     pub(super) installs: &'static str,
-    /// Whether a view was open.
-    pub(super) view: bool,
+    /// The views that were open: `none`, `one`, or `anew`.
+    pub(super) view: &'static str,
     pub(super) group_size: u32,
     pub(super) rows_per_group: u64,
     pub(super) accounts: u64,
@@ -67,11 +79,10 @@ pub(super) struct ApplierRow<'a> {
 
 impl Row for ApplierRow<'_> {
     fn cells(&self) -> Vec<(&'static str, Cell)> {
-        let view = if self.view { "open" } else { "none" };
         let ns_per_row = 1e3 * self.us_per_group / self.rows_per_group as f64;
         vec![
             ("installs", Cell::key(self.installs)),
-            ("view", Cell::key(view)),
+            ("view", Cell::key(self.view)),
             ("group", Cell::key(self.group_size)),
             ("accounts", Cell::key(self.accounts)),
             ("groups", Cell::count(self.groups)),
@@ -86,9 +97,9 @@ impl ApplierRun {
     pub(super) fn combinations(self) -> Vec<Self> {
         let installs = [Installs::Apply, Installs::Locks];
         let with_views = installs.into_iter().flat_map(|installs| {
-            [false, true].map(|has_view| Self {
+            [OpenViews::None, OpenViews::One, OpenViews::Anew].map(|views| Self {
                 installs,
-                has_view,
+                views,
                 ..self
             })
         });
@@ -118,7 +129,12 @@ impl ApplierRun {
         let mut view = None;
         while begin.elapsed() < self.length || measured.groups == 0 {
             interrupt::check()?;
-            if self.has_view && measured.groups.is_multiple_of(GROUPS_PER_VIEW) {
+            let is_due = match self.views {
+                OpenViews::None => false,
+                OpenViews::One => view.is_none(),
+                OpenViews::Anew => measured.groups.is_multiple_of(GROUPS_PER_VIEW),
+            };
+            if is_due {
                 // The one before ends first.
                 drop(view.take());
                 view = Some(measured.replica.view()?);
@@ -130,7 +146,11 @@ impl ApplierRun {
                 Installs::Apply => "apply",
                 Installs::Locks => "locks",
             },
-            view: self.has_view,
+            view: match self.views {
+                OpenViews::None => "none",
+                OpenViews::One => "one",
+                OpenViews::Anew => "anew",
+            },
             group_size: self.group_size,
             rows_per_group: rows,
             accounts: self.accounts,
@@ -252,7 +272,7 @@ mod tests {
         let machine = Machine::describe(std::path::Path::new("."));
         let run = ApplierRun {
             installs: Installs::Apply,
-            has_view: false,
+            views: OpenViews::None,
             group_size: 50,
             accounts: 1000,
             length: Duration::ZERO,
@@ -263,10 +283,12 @@ mod tests {
         let rows = runs.iter().map(|run| run.run(&machine).unwrap());
         let rows: Vec<_> = rows.map(|row| (row.installs, row.view)).collect();
         let expected = [
-            ("apply", false),
-            ("apply", true),
-            ("locks", false),
-            ("locks", true),
+            ("apply", "none"),
+            ("apply", "one"),
+            ("apply", "anew"),
+            ("locks", "none"),
+            ("locks", "one"),
+            ("locks", "anew"),
         ];
         assert_eq!(rows, expected);
         let too_few = ApplierRun {

@@ -1,4 +1,4 @@
-//! A follower that is away for a while: how much it has missed, and how long it takes to come back.
+//! A follower that is away for a while: how much it has missed, when it answers again, and how long it takes to come back.
 //!
 //! Its log of lines says when it began to copy an image, and when that took the place of its tables. A node copies none
 //! if its log suffices.
@@ -39,14 +39,18 @@ pub(super) fn be_away(
     let log = cluster.log_of(node)?;
     let said_before = fs::metadata(&log).map_or(0, |it| it.len());
     let begin = Instant::now();
-    cluster.restart(node)?;
-    cluster.wait_until_whole_within(node, BACK_TIMEOUT + time)?;
+    let (start, whole) = cluster.watched(node)?.watch(|| {
+        cluster.restart(node)?;
+        cluster.wait_until_whole_within(node, BACK_TIMEOUT + time)
+    });
+    whole?;
     let back_ms = begin.elapsed().as_secs_f64() * 1e3;
     report.note("back", &[node], false);
     let image_copy_ms = copy_ms(&said_since(&log, said_before)?);
     report.absences.push(Absence {
         commands,
         seconds,
+        start,
         back_ms,
         image_copy_ms,
         back_to_copy_ratio: image_copy_ms.and_then(|copy| quotient(back_ms, copy)),

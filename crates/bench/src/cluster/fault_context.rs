@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::local_cluster::LocalCluster;
 use super::small_disk::SmallDisk;
+use super::start_times::StartTimes;
 
 /// Interval between checks for the end of the run.
 const INTERVAL: Duration = Duration::from_millis(10);
@@ -29,6 +30,9 @@ pub(super) struct Absence {
     /// Commands that the leader has applied in the meantime.
     pub(super) commands: u64,
     pub(super) seconds: f64,
+    /// What the node did when, after that.
+    #[serde(flatten)]
+    pub(super) start: StartTimes,
     /// From the start of the process until the node votes and has applied what was committed when it first answered.
     pub(super) back_ms: f64,
     /// From the first to the last part of images that it has copied, by its own log. `None`: its log was enough.

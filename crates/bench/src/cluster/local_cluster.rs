@@ -19,6 +19,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::namespaces::Namespaces;
 use super::shape::Shape;
+use super::start_times::WatchedNode;
 use crate::error::BenchError;
 use crate::interrupt;
 
@@ -388,6 +389,15 @@ impl LocalCluster {
             }
             std::thread::sleep(POLL);
         }
+    }
+
+    /// A node that is to be watched while it starts.
+    pub(super) fn watched(&self, id: u64) -> Result<WatchedNode<'_>, BenchError> {
+        let node = self.node(id).ok_or_else(|| no_node(id))?;
+        Ok(WatchedNode {
+            address: &node.address,
+            options: &self.options,
+        })
     }
 
     fn node(&self, id: u64) -> Option<&Node> {

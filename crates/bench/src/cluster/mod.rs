@@ -14,6 +14,7 @@
 //! | `history/` | its history, and the check for strict serializability |
 //! | `witness.rs` | the required content of the tables |
 //! | `cpu_use.rs`, `footprint.rs`, `image_times.rs` | processor time, memory, disk space and images of the nodes |
+//! | `start_times.rs` | what a node answers when after a start |
 //! | `applier.rs` | the applier alone, without a cluster |
 //! | `figure_run.rs` | a run as a point of a figure |
 //!
@@ -45,6 +46,7 @@ mod run;
 mod shape;
 mod slow_disk;
 mod small_disk;
+mod start_times;
 mod system_program;
 mod witness;
 mod workload;
@@ -58,7 +60,7 @@ use namiki_cluster::config::NodeConfig;
 use namiki_cluster::transport::City;
 use namiki_platform::machine::Machine;
 
-use self::applier::{ApplierRun, Installs};
+use self::applier::{ApplierRun, Installs, OpenViews};
 use self::faults::{Fault, Kind};
 pub(crate) use self::figure_run::FigureRun;
 use self::local_cluster::LocalCluster;
@@ -135,15 +137,17 @@ What else a row says (--format json has all of it):
   leader_image_seconds, tps_during_images_ratio
                     how long the leader has written images of its tables, and the commands per second in that time over those
                     while no node wrote one; by /metrics, which new clusters have
-  absences          of the fault away: commands that the leader has applied in the meantime, seconds; back_ms, from the start of
-                    the process until it votes and has applied what was committed when it first answered; image_copy_ms, from the
+  absences          of the fault away: commands that the leader has applied in the meantime, seconds; from the start of the
+                    process on: votes_ms, stale_read_ms and strong_read_ms, until it follows and answers such reads, and back_ms,
+                    until it votes and has applied what was committed when it first answered; image_copy_ms, from the
                     begin of copying another node's image until it takes the place of the tables, by the node's own log, and
                     back_to_copy_ratio. Without the last two, the log was enough: give a smaller --max-log. The table has the
                     absence with the most commands
 
 --applier measures the installation of groups alone, in this process, without a cluster: --group-size commands (10000), each of
 which changes two 8-byte rows among --accounts, for --seconds. apply is the way of a follower, which looks up every key; locks is
-that of the leader. With an open view, each is measured again: us per group.
+that of the leader: us per group. Each is measured without a view, with one for the whole run, and with views that are opened
+anew after every 20 groups.
 
 With --dir, the cluster is in that folder (namiki cluster start --dir), which is kept; one that runs already runs on.
 
@@ -398,7 +402,7 @@ impl ClusterArgs {
         for &group_size in or_default(&self.group_size, &APPLIER_GROUP_SIZE) {
             let run = ApplierRun {
                 installs: Installs::Apply,
-                has_view: false,
+                views: OpenViews::None,
                 group_size,
                 accounts: self.accounts,
                 length: self.seconds,

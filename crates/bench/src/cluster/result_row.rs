@@ -174,6 +174,8 @@ impl ClusterRow<'_> {
             let away = |of: fn(&Absence) -> Option<f64>| Cell::measure(longest.and_then(of));
             cells.extend([
                 ("commands away", away(|it| Some(it.commands as f64))),
+                ("ms votes", away(|it| it.start.votes_ms)),
+                ("ms stale", away(|it| it.start.stale_read_ms)),
                 ("ms back", away(|it| Some(it.back_ms))),
                 ("ms copy", away(|it| it.image_copy_ms)),
                 ("back/copy", away(|it| it.back_to_copy_ratio)),
