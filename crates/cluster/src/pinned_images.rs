@@ -8,8 +8,6 @@ use namiki::replica::{PinnedImage, Replica};
 
 /// Looks of the checkpointer without a request, after which an image is not being sent any more.
 const BUSY_LOOKS: u32 = 10;
-/// Looks without a request after which the log above it is not kept for it any more: the other node has started with it.
-const NEEDED_LOOKS: u32 = 150;
 /// Looks without a request after which its files are closed. It is long, because the other end first verifies the runs that an
 /// earlier copy has left.
 const PINNED_LOOKS: u32 = 3000;
@@ -30,12 +28,6 @@ struct Pinned {
 }
 
 impl PinnedImages {
-    /// The last entry of the oldest pinned image: the log above it is still needed, also while the other node starts with it.
-    pub(crate) fn sent_through(&self) -> Option<u64> {
-        let needed = self.images.iter().filter(|it| it.looks <= NEEDED_LOOKS);
-        needed.map(|it| it.image.stamp().0).min()
-    }
-
     /// Some time has passed. Files of images that were not asked for any more are closed.
     pub(crate) fn look(&mut self) {
         for pinned in &mut self.images {

@@ -18,6 +18,7 @@ use crate::fault_injection::{Fault, FaultInjection};
 use crate::flow_control::{FlowControl, Gate};
 use crate::group_in_flight::Answer;
 use crate::hash_requests::HashRequests;
+use crate::image::kept_log::KeptLog;
 use crate::log_space::LogSpace;
 use crate::mailbox::Mailbox;
 use crate::membership::Membership;
@@ -116,6 +117,8 @@ pub(crate) struct Shared {
     pub(crate) copies: Mailbox<CopyEvent>,
     /// Images that are being copied.
     pub(crate) pinned_images: Mutex<PinnedImages>,
+    /// The log for the nodes that copy them.
+    pub(crate) kept_log: Mutex<KeptLog>,
     /// The tables of the directory cannot be used, and those here are empty: nothing is applied.
     pub(crate) tables_lost: bool,
     /// The entry through which the log is truncated.

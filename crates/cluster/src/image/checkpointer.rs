@@ -4,9 +4,10 @@
 //! that is more, and at the latest by an eighth of the log's limit; or by a number of entries, as those stay in memory. Nodes
 //! take theirs at different times: the leader last.
 //!
-//! The log is then truncated through the image *before*: a node that was away for a moment gets entries, not an image. The log
-//! above an image that is being sent stays, too. When room is *short* (half of the limit is used, or the leader would refuse
-//! commands), the log is truncated through the new image, and that is due soon: the limit has to hold however fast the log fills.
+//! The log is then truncated through the image *before*: a node that was away for a moment gets entries, not an image. When
+//! space is *short* (half of the limit is used, or the leader would refuse commands), the log is truncated through the new image, and
+//! that is due soon: the limit has to hold however fast the log fills. The log above an image that another node copies stays
+//! until that node follows (`kept_log.rs`); other images make no space then.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -49,8 +50,8 @@ impl Default for ImageOptions {
 pub(crate) struct Checkpointer {
     shared: Arc<Shared>,
     options: ImageOptions,
-    /// The last image.
-    last: Snapshot,
+    /// The images above which the log is not truncated yet, the last one last; never empty.
+    taken: Vec<Snapshot>,
     /// Bytes of its files.
     image_bytes: u64,
     /// The length of the log, with all that was truncated, when its view was opened.
@@ -73,7 +74,7 @@ impl Checkpointer {
         Self {
             shared,
             options,
-            last,
+            taken: vec![last],
             image_bytes: 0,
             log_then: 0,
             truncated_bytes: 0,
@@ -147,14 +148,30 @@ impl Checkpointer {
         }
     }
 
-    /// Truncates the log through the last image if that is due: an earlier truncation has failed, or was of an earlier process.
+    /// The last entry of the last image.
+    fn last(&self) -> u64 {
+        self.taken.last().map_or(0, |it| it.position.index)
+    }
+
+    /// Truncates the log if that is due: an earlier truncation has failed, or was of an earlier process, or a node that copies
+    /// an image needed what it has now.
     fn truncate_if_due(&mut self) -> Result<(), NodeFailure> {
-        let is_behind = self.last.position.index > self.shared.truncated();
-        if is_behind && self.pause == 0 && self.is_room_short() {
-            let last = self.last.clone();
-            self.truncate(&last)?;
+        if self.pause > 0 || !self.is_space_short() {
+            return Ok(());
         }
-        Ok(())
+        self.truncate_within(self.last())
+    }
+
+    /// Truncates the log through the last image that is not above this entry, and above which no node needs it.
+    fn truncate_within(&mut self, index: u64) -> Result<(), NodeFailure> {
+        let kept = self.kept_through();
+        let index = kept.map_or(index, |kept| kept.min(index));
+        let through = self
+            .taken
+            .iter()
+            .rfind(|it| it.position.index <= index)
+            .cloned();
+        through.map_or(Ok(()), |through| self.truncate(&through))
     }
 
     fn ask_if_due(&mut self) {
@@ -176,7 +193,13 @@ impl Checkpointer {
         self.shared.store.log_bytes() + self.truncated_bytes
     }
 
-    fn is_room_short(&self) -> bool {
+    /// The log above this entry is kept for nodes that copy an image.
+    fn kept_through(&self) -> Option<u64> {
+        let truncated = self.shared.truncated();
+        self.shared.kept_log.lock().through(truncated)
+    }
+
+    fn is_space_short(&self) -> bool {
         let store = &self.shared.store;
         store.log_bytes() > store.log_bytes_max() / 2 || !store.has_room()
     }
@@ -194,9 +217,12 @@ impl Checkpointer {
         };
         let later = |all: u64| u128::from(all) * u128::from(turn) / 4;
         let grown = self.log_grown().saturating_sub(self.log_then);
-        let entries = shared.applied().saturating_sub(self.last.position.index);
-        if entries > 0 && (!shared.store.has_room() || grown >= limit / 64 && self.is_room_short())
-        {
+        let last = self.last();
+        let entries = shared.applied().saturating_sub(last);
+        let is_short = || !shared.store.has_room() || grown >= limit / 64 && self.is_space_short();
+        // The log is not truncated through a newer one then.
+        let is_in_vain = || self.kept_through().is_some_and(|kept| kept <= last);
+        if entries > 0 && is_short() && !is_in_vain() {
             return true;
         }
         u128::from(grown) >= later(growth) || u128::from(entries) >= later(self.options.entries)
@@ -219,7 +245,7 @@ impl Checkpointer {
                 // Also if no entry follows.
                 self.is_wanted = true;
                 self.shared.metrics.increment(Count::ImagesFailed);
-                self.shared.truncation.note(false);
+                self.shared.truncation.note(self.kept_through().is_some());
                 slog::warn!(self.shared.logger, "cannot write an image of the tables, so the log is not truncated; tries again";
                     "error" => %ErrorSentence(&error));
                 self.pause = PAUSE_LOOKS;
@@ -229,24 +255,20 @@ impl Checkpointer {
         self.image_bytes = report.file_bytes;
         self.shared.metrics.increment(Count::ImagesWritten);
         (self.shared.metrics).add(Count::ImageBytesWritten, report.bytes);
-        let before = std::mem::replace(&mut self.last, snapshot);
-        let sent_through = self.shared.pinned_images.lock().sent_through();
-        let is_unneeded =
-            |through: &Snapshot| sent_through.is_none_or(|sent| through.position.index <= sent);
-        let through = if self.is_room_short() {
-            Some(self.last.clone())
-        } else {
-            Some(before).filter(is_unneeded)
-        };
-        slog::info!(self.shared.logger, "wrote an image of the tables"; "through" => self.last.position.index,
+        let before = self.last();
+        self.taken.push(snapshot);
+        slog::info!(self.shared.logger, "wrote an image of the tables"; "through" => self.last(),
             "rows" => report.rows, "bytes" => report.bytes);
-        through.map_or(Ok(()), |through| self.truncate(&through))?;
+        self.truncate_within(if self.is_space_short() {
+            self.last()
+        } else {
+            before
+        })?;
         // What is left may be the entries behind the image. Without those, no image makes room.
         let grown = self.log_grown().saturating_sub(self.log_then);
         let has_more = grown > self.shared.store.log_bytes_max() / 16;
-        self.shared
-            .truncation
-            .note(self.shared.store.has_room() || has_more);
+        let makes_space = self.shared.store.has_room() || has_more || self.kept_through().is_some();
+        self.shared.truncation.note(makes_space);
         Ok(())
     }
 
@@ -290,6 +312,9 @@ impl Checkpointer {
             }
         };
         self.truncated_bytes += truncated.bytes;
+        let last = self.last();
+        self.taken
+            .retain(|it| it.position.index > index || it.position.index == last);
         self.shared.truncated.store(index, Ordering::Release);
         self.shared.raft.put(RaftEvent::Truncated(index));
         Ok(())

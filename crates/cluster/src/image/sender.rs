@@ -30,9 +30,16 @@ pub(crate) fn answer_ask(shared: &Shared, to: NodeId, above: u64, through: u64) 
     }
 }
 
-/// Offers a node an image.
+/// Offers a node an image, as the leader: it needs the entries above it.
 pub(crate) fn offer(shared: &Shared, to: NodeId) {
-    if let Some(image) = pin(shared, to, shared.truncated()) {
+    let truncated = shared.truncated();
+    let Some(image) = pin(shared, to, truncated) else {
+        return;
+    };
+    let index = image.stamp().0;
+    (shared.kept_log.lock()).note_offer(to, image.id(), index, truncated);
+    // A newer one may have been written meanwhile. The node is offered that soon.
+    if index >= shared.truncated() {
         send_offer(shared, to, &image);
     }
 }
@@ -98,6 +105,12 @@ pub(crate) fn send_parts(shared: &Shared, to: NodeId, id: u128, file: u32, from:
     else {
         return send(ImageContent::Gone);
     };
+    let is_again = (shared.kept_log.lock()).note_fetch(to, id, image.stamp().0);
+    if is_again {
+        slog::warn!(shared.logger, "a node copies another image before it follows: a file of the one before was damaged, or the log above \
+            that was truncated. If this goes on, raise log_bytes_max on every node and restart them one by one"; "node" => %to,
+            "through" => image.stamp().0);
+    }
     let until = file_bytes.min(from.saturating_add(REQUEST_BYTES));
     let mut offset = from;
     loop {

@@ -380,6 +380,16 @@ fn room(node: &Observation, found: &mut Found) {
         node.log_bytes >> 20,
         bytes_max >> 20
     );
+    let copiers: Vec<String> = node.keeps_log_for.iter().map(u64::to_string).collect();
+    let remedy = if copiers.is_empty() {
+        LOG_REMEDY
+    } else {
+        &format!(
+            "it is kept while nodes copy an image of the tables ({}), and truncated when they follow. If this happens often, raise \
+             log_bytes_max on every node and restart them one by one",
+            copiers.join(", ")
+        )
+    };
     if !node.log_has_room {
         let effect = if node.role == Role::Leader {
             "commands are refused"
@@ -388,12 +398,12 @@ fn room(node: &Observation, found: &mut Found) {
         };
         found.error(
             Subject::LogLimit,
-            format!("{lengths}, and {effect}: {LOG_REMEDY}"),
+            format!("{lengths}, and {effect}: {remedy}"),
         );
     } else if node.log_bytes / LOG_PERCENT > bytes_max / 100 {
         found.warn(
             Subject::LogLimit,
-            format!("{lengths}, at which a leader refuses commands: {LOG_REMEDY}"),
+            format!("{lengths}, at which a leader refuses commands: {remedy}"),
         );
     }
 }
@@ -726,7 +736,16 @@ mod tests {
             |node, _| node.log_has_room = false,
             Subject::LogLimit,
             Error,
-            "commands are refused",
+            "commands are refused: images of the tables truncate the log",
+        );
+        only(
+            |node, _| {
+                node.log_has_room = false;
+                node.keeps_log_for = vec![3];
+            },
+            Subject::LogLimit,
+            Error,
+            "commands are refused: it is kept while nodes copy an image of the tables (3)",
         );
     }
 }

@@ -70,6 +70,8 @@ pub(crate) struct Observation {
     pub(crate) log_bytes_max: Option<u64>,
     /// Whether a leader with this log accepts commands.
     pub(crate) log_has_room: bool,
+    /// Nodes that copy an image, for which the log above it is kept.
+    pub(crate) keeps_log_for: Vec<u64>,
     /// Writes to the log wait until it, or the disk, has room.
     pub(crate) waits_for_room: bool,
     /// For a leader: how it accepts commands, by the space of all voters.
@@ -164,6 +166,9 @@ impl Observer {
             log_bytes: shared.store.log_bytes(),
             log_bytes_max: Some(shared.store.log_bytes_max()).filter(|it| *it != u64::MAX),
             log_has_room: shared.store.has_room(),
+            keeps_log_for: (shared.kept_log.lock().nodes(shared.truncated()))
+                .map(NodeId::number)
+                .collect(),
             waits_for_room: shared.flow_control.is_full(),
             pace,
             writes_image: shared.metrics.is_image_in_progress(),
@@ -250,6 +255,7 @@ pub(super) mod tests {
             log_bytes: 1 << 30,
             log_bytes_max: Some(64 << 30),
             log_has_room: true,
+            keeps_log_for: Vec::new(),
             waits_for_room: false,
             pace: Pace::Open,
             writes_image: false,

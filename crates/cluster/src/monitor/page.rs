@@ -198,6 +198,8 @@ fn resources(page: &mut Exposition, node: &Observation) {
     }
     let help = "Whether the log has room: without it, a leader refuses commands.";
     page.gauge("log_has_room", help, u8::from(node.log_has_room));
+    let help = "On a leader: nodes that copy an image, for which the log above it is kept.";
+    page.gauge("log_kept_for_nodes", help, node.keeps_log_for.len() as u64);
     let help = "Whether writes to the log wait, because it or the disk is full.";
     page.gauge("log_waits_for_room", help, u8::from(node.waits_for_room));
     let help = "On a leader: commands are accepted as they come (0), slowly (1) or not (2), by the room of the voters' logs.";

@@ -23,9 +23,11 @@ use crate::groups::producer::Producer;
 use crate::groups::worker::Worker;
 use crate::hash_requests::HashRequests;
 use crate::image::checkpointer::Checkpointer;
+use crate::image::kept_log::{KeptEnd, KeptLog, LeaderState};
 use crate::image::receiver::ImageReceiver;
 use crate::image::sender;
 use crate::image_message::{ImageContent, ImageMessage};
+use crate::log_space::LogSpace;
 use crate::mailbox::Mailbox;
 use crate::membership::Membership;
 use crate::metrics::{Count, Metrics};
@@ -50,6 +52,9 @@ use crate::uncommitted_groups::TaskStore;
 const FETCHES_MAX: usize = 64 * FETCH_MAX;
 /// Time after which a node gives up a read that waits for a leader, or for entries.
 const READ_WAIT: Duration = Duration::from_secs(1);
+
+/// Entries that are not truncated, from which a leader keeps no more for nodes that copy an image, for long: they are in memory.
+const KEPT_ENTRIES_MAX: u64 = 2_000_000;
 
 /// Largest memory of messages about images that wait.
 const COPIES_BYTES_MAX: usize = 16 << 20;
@@ -148,6 +153,7 @@ impl Parts {
             images: Mailbox::default(),
             copies: Mailbox::default(),
             pinned_images: Mutex::default(),
+            kept_log: Mutex::new(KeptLog::new(options.tick())),
             tables_lost: recovered.tables_lost,
             truncated: AtomicU64::new(recovered.truncated),
             truncation: TruncationState::default(),
@@ -374,11 +380,13 @@ fn tick_flow_control(shared: &Shared) {
     let own = shared.own_log_space();
     if leader != Some(shared.node) {
         shared.flow_control.tick();
+        shared.kept_log.lock().clear();
         if let Some(leader) = leader {
             shared.network.send(leader, PeerMessage::LogSpace(own));
         }
         return;
     }
+    tick_kept_log(shared, own);
     // An image is being written, or would make room.
     let may_stay = !shared.flow_control.is_full() && shared.truncation_helps();
     let members = shared.membership();
@@ -388,6 +396,31 @@ fn tick_flow_control(shared: &Shared) {
     if let Some(to) = to {
         slog::warn!(shared.logger, "this leader has no room for the log, and hands over to a node that has"; "node" => to.number());
         shared.raft.put(RaftEvent::HandOver(Some(to)));
+    }
+}
+
+/// Time has passed for the nodes that copy an image of this leader.
+fn tick_kept_log(shared: &Shared, own: LogSpace) {
+    let mut kept_log = shared.kept_log.lock();
+    let ended = {
+        let view = shared.view.lock();
+        kept_log.tick(LeaderState {
+            matched: &view.matched,
+            committed: view.committed,
+            is_slowed: own.is_low
+                || view.last.saturating_sub(shared.truncated()) > KEPT_ENTRIES_MAX,
+        })
+    };
+    for (node, end) in ended {
+        match end {
+            KeptEnd::Follows => {
+                slog::info!(shared.logger, "a node has caught up after it copied an image: the log is not kept for it any more"; "node" => %node);
+            }
+            KeptEnd::GivenUp => {
+                slog::warn!(shared.logger, "the log is not kept any more for a node that copies an image: commands were slowed for it for a \
+                    minute. It may have to copy another one. Raise log_bytes_max on every node and restart them one by one"; "node" => %node);
+            }
+        }
     }
 }
 

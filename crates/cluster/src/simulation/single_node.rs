@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use namiki_client::protocol::{
-    Command, Outcome, Request, Response, SessionEntry, SessionId, Write,
+    Command, MemberChange, Outcome, Request, Response, SessionEntry, SessionId, Write,
 };
 
 use super::network::{Outbox, Sent};
-use super::node::{Part, SimNode};
+use super::node::{Part, SimNode, addresses_of};
+use crate::events::ImageEvent;
 use crate::groups::producer::RequestLimits;
 use crate::groups::worker::GroupOptions;
 use crate::network::{ClientName, ConnectionId, Inbox as _, NodeId};
@@ -25,6 +26,8 @@ struct SingleNode {
     node: SimNode,
     outbox: Outbox,
     now_ns: u64,
+    /// Otherwise the log keeps what it has.
+    writes_images: bool,
 }
 
 impl SingleNode {
@@ -51,6 +54,7 @@ impl SingleNode {
             node,
             outbox,
             now_ns: 0,
+            writes_images: false,
         };
         for _ in 0..100 {
             single.tick();
@@ -68,12 +72,18 @@ impl SingleNode {
         self.run();
     }
 
-    /// Runs all parts until nothing is left to do. No image is written, so the log keeps what it has.
+    /// The checkpointer's interval has passed.
+    fn look(&mut self) {
+        self.shared().images.put(ImageEvent::Look);
+        self.run();
+    }
+
+    /// Runs all parts until nothing is left to do.
     fn run(&mut self) {
         let mut wakes_at = None;
         loop {
             let mut ready = self.node.ready();
-            ready.retain(|part| *part != Part::Checkpointer);
+            ready.retain(|part| self.writes_images || *part != Part::Checkpointer);
             if ready.is_empty() {
                 let Some(at) = wakes_at.take() else { return };
                 self.now_ns = self.now_ns.max(at);
@@ -288,5 +298,61 @@ fn a_leader_closes_sessions_that_are_not_used() {
         assert!(single.sessions().iter().any(|it| it.session == second));
         pass(&mut single, HOUR);
         assert_eq!(single.sessions().is_empty(), closes);
+    }
+}
+
+/// The log of this leader is much smaller than what is written while another node copies an image.
+#[test]
+fn the_log_that_a_copying_node_needs_is_kept() {
+    let limit = 4 << 20;
+    let mut single = SingleNode::start(Some(limit), None);
+    single.writes_images = true;
+    let (table, session) = (single.create_table(), single.open_session(1));
+    let (mut number, copier) = (0, NodeId::first(2));
+    // It never votes, as it answers nothing.
+    single.send(Request::ChangeMembers(MemberChange::Add {
+        node: copier.number(),
+        incarnation: 1,
+        addresses: addresses_of(copier.number()),
+    }));
+    single.run();
+    assert!(single.shared().membership().nodes().any(|it| it == copier));
+    single.answers();
+    // Returns whether it is accepted.
+    let mut write = |single: &mut SingleNode| {
+        single.tick();
+        single.look();
+        match single.ask(group(session, number + 1, table, 1, 20_000)) {
+            Response::Results { .. } => number += 1,
+            Response::Busy { .. } => return false,
+            other => panic!("{other:?}"),
+        }
+        true
+    };
+    for _ in 0..400 {
+        assert!(write(&mut single), "images make space");
+    }
+    let through = single.shared().applied();
+    let truncated = single.shared().truncated();
+    assert!(truncated > 0);
+    (single.shared().kept_log.lock()).note_offer(copier, 1, through, truncated);
+    let mut accepted = 0;
+    // Ticks are ten seconds long here, and it may slow the others for a minute.
+    while single.shared().kept_log.lock().through(0).is_some() {
+        (single.shared().kept_log.lock()).note_fetch(copier, 1, through);
+        accepted += usize::from(write(&mut single));
+        let is_kept = single.shared().kept_log.lock().through(0).is_some();
+        assert!(!is_kept || single.shared().truncated() <= through);
+        assert!(single.shared().store.log_bytes() <= limit);
+    }
+    // As many as the limit has space for, and then a part of what is left.
+    assert!((50..200).contains(&accepted), "{accepted}");
+    // It took too long, and the leader goes on without it.
+    for _ in 0..10 {
+        write(&mut single);
+    }
+    assert!(single.shared().truncated() > through);
+    for _ in 0..400 {
+        assert!(write(&mut single));
     }
 }
