@@ -31,7 +31,7 @@ const PAUSE_LOOKS: u32 = 50;
 /// When images are due.
 #[derive(Clone, Copy, Debug)]
 pub struct ImageOptions {
-    /// Growth of the log after which an image is due. Default 256 MiB.
+    /// Growth of the log after which an image is due. Default 1 GiB.
     pub log_bytes: u64,
     /// Number of entries after which one is due. Default 500,000.
     pub entries: u64,
@@ -40,7 +40,7 @@ pub struct ImageOptions {
 impl Default for ImageOptions {
     fn default() -> Self {
         Self {
-            log_bytes: 256 << 20,
+            log_bytes: 1 << 30,
             entries: 500_000,
         }
     }
