@@ -88,14 +88,14 @@ pub(crate) fn channel_of_session(client: &Channel) -> Result<Channel, ClientErro
 
 /// A channel for reads from any node, or from the one at the address; `None` for the leader.
 pub(crate) fn channel_of_reads(client: &Channel, node: &ReadNode) -> Option<Channel> {
-    let addresses = match node {
+    let (addresses, target) = match node {
         ReadNode::Leader => return None,
-        ReadNode::Any => client.addresses(),
-        ReadNode::Address(address) => vec![address.clone()],
+        ReadNode::Any => (client.addresses(), Target::Any),
+        ReadNode::Address(address) => (vec![address.clone()], Target::One),
     };
     let (options, seen) = (client.options().clone(), client.seen.clone());
     let now = Instant::now();
-    Some(Channel::new(addresses, options, Target::Any, seen, now))
+    Some(Channel::new(addresses, options, target, seen, now))
 }
 
 /// What the answer to a read must have seen.

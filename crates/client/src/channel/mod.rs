@@ -93,8 +93,10 @@ impl SeenLsn {
 pub(crate) enum Target {
     /// The leader.
     Leader,
-    /// Any of the addresses.
+    /// Any of the addresses, and those that the nodes tell.
     Any,
+    /// The node at the one address.
+    One,
 }
 
 /// A channel to the leader, or to any node.
@@ -347,7 +349,7 @@ impl Channel {
             Response::Scanned { request, scanned } => {
                 answer(self, Key::from_number(request), Answer::Scanned(scanned));
             }
-            Response::Nodes { addresses } => self.finder.learn(addresses),
+            Response::Nodes { addresses } => self.learn(addresses),
             Response::Disconnected { reason } => self.give_up(now, &reason.to_string()),
             Response::Refused { request, reason } => {
                 self.note(&reason);
@@ -386,7 +388,7 @@ impl Channel {
                 self.redirect(leader.map(|(_, address)| address), DOES_NOT_LEAD, now);
             }
             Response::NotLeader { .. } => self.redirect(None, "it knows no leader", now),
-            Response::Status(_) if self.target == Target::Any => {
+            Response::Status(_) if self.target != Target::Leader => {
                 self.note("it has not answered yet");
             }
             Response::Status(status) => match status.role {
@@ -415,6 +417,13 @@ impl Channel {
         }
     }
 
+    /// A node has told where the members are.
+    fn learn(&mut self, addresses: Vec<String>) {
+        if self.target != Target::One {
+            self.finder.learn(addresses);
+        }
+    }
+
     fn received_greeting(&mut self, response: Response, now: Instant) {
         match response {
             Response::Welcome { version, .. } if version != PROTOCOL_VERSION => {
@@ -425,7 +434,7 @@ impl Channel {
             Response::Welcome {
                 cluster, addresses, ..
             } if self.options.cluster.is_none_or(|it| it == cluster) => {
-                self.finder.learn(addresses);
+                self.learn(addresses);
                 self.options.cluster = Some(cluster);
                 self.other_cluster = None;
                 self.other_version = None;

@@ -5,7 +5,7 @@ use crate::protocol::{Freshness, Scanned};
 use crate::{Consistency, ReadNode, ReadOptions};
 
 #[test]
-fn a_lagging_node_is_left_for_another() {
+fn a_lagging_node_at_an_address_is_asked_again() {
     let (leader, follower) = (Address::new(), Address::new());
     let addresses = [leader.name.clone()];
     let near = ReadOptions {
@@ -24,6 +24,10 @@ fn a_lagging_node_is_left_for_another() {
             lsn: 30,
         });
         let mut node = follower.accept();
+        let members = Response::Nodes {
+            addresses: vec![leader.name.clone(), follower.name.clone()],
+        };
+        node.say(&members);
         let mut request = node.request();
         for applied in [20, 29] {
             let Some(Request::Scan {
@@ -39,8 +43,9 @@ fn a_lagging_node_is_left_for_another() {
                 applied,
                 wanted: 30,
             });
-            // It is the only one: it is asked again.
+            // No other node is at this address.
             node = follower.accept();
+            node.say(&members);
             request = node.request();
         }
         let Some(Request::Scan { request, .. }) = request else {
@@ -75,6 +80,9 @@ fn a_lagging_node_is_left_for_another() {
         else {
             panic!("a strong read")
         };
+        leader.listener.set_nonblocking(true).unwrap();
+        let asked = leader.listener.accept();
+        assert!(asked.is_err(), "the leader was asked instead: {asked:?}");
     });
     let mut client = Client::connect(addresses, options()).unwrap();
     assert_eq!(client.create_table("accounts", true).unwrap(), 7);
