@@ -120,7 +120,7 @@ impl Replica {
         let rows = || rows_with_records(tables, changes, records);
         let mut through = self.installed().write();
         let mut ahead = records.iter().skip(PREFETCHED);
-        let deleted = self.install_rows(seen, stamp, rows, |record| {
+        let deleted = self.install_rows(seen, stamp, records, rows, |record| {
             if let Some(ahead) = ahead.next() {
                 ahead.prefetch_value(size_of::<u64>());
             }
@@ -134,21 +134,33 @@ impl Replica {
         self.engine().views.enforce_limit(&self.engine().epochs);
     }
 
-    /// Installs versions of this stamp in records, and keeps for views what they overwrite. The caller has
+    /// Installs versions of this stamp in the records of these rows, and keeps for views what they overwrite. The caller has
     /// [`Replica::installed`] locked for writing. Returns whether keys are deleted, which it
     /// [notes](Self::note_deleted) then.
     pub(super) fn install_rows<'r, I: Iterator<Item = ChangedRow<'r>>>(
         &self,
         seen_views: &mut SeenViews,
         stamp: Stamp,
+        records: &[RecordRef],
         rows: impl Fn() -> I,
         mut installed: impl FnMut(RecordRef),
     ) -> bool {
         let engine = self.engine();
-        let overwritten = rows().map(|(table, key, _, record)| Overwritten { record, table, key });
-        // The applier is the one committer.
-        let committer = (0, Epoch(stamp.0));
-        (engine.views).keep_overwritten(&engine.epochs, committer, overwritten, seen_views);
+        let (views, epochs, epoch) = (&engine.views, &engine.epochs, Epoch(stamp.0));
+        let mut ahead = records.iter().skip(PREFETCHED);
+        let with_prefetch = records.iter().map(|record| {
+            if let Some(ahead) = ahead.next() {
+                ahead.prefetch_value(size_of::<u64>());
+            }
+            *record
+        });
+        // Most groups overwrite nothing that a view sees: their rows need not be read for that.
+        if views.may_see_any(epochs, epoch, with_prefetch, seen_views) {
+            let overwritten =
+                rows().map(|(table, key, _, record)| Overwritten { record, table, key });
+            // The applier is the one committer.
+            views.keep_overwritten(epochs, (0, epoch), overwritten, seen_views);
+        }
         let mut deleted = false;
         for (_, _, value, record) in rows() {
             record.install_newer(value, stamp);

@@ -23,6 +23,7 @@ use crate::image::write::image_writer::{
     write_image,
 };
 use crate::image::write::new_image::NewImage;
+use crate::storage::record::RecordRef;
 
 /// What an image has written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -182,11 +183,12 @@ impl Replica {
             Err(error) => unreachable!("the cluster's keys fit: {error}"),
         };
         let rows: Vec<ChangedRow<'_>> = rows.into_iter().map(with_record).collect();
+        let records: Vec<RecordRef> = rows.iter().map(|(_, _, _, record)| *record).collect();
         let through = self.installed().write();
         let stamp = *through;
         debug_assert!(stamp > Stamp(0), "a version has the stamp of a group");
         let rows = || rows.iter().copied();
-        if self.install_rows(&mut applier.seen_views, stamp, rows, |_| {}) {
+        if self.install_rows(&mut applier.seen_views, stamp, &records, rows, |_| {}) {
             self.note_deleted(stamp, rows());
         }
     }

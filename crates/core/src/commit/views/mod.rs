@@ -278,6 +278,26 @@ impl Views {
         (self.bytes.load(Ordering::Relaxed) as i64).max(0) as u64
     }
 
+    /// Whether a view may see the version that one of these records has: a commit of this epoch that overwrites them all has to
+    /// [keep](Self::keep_overwritten) some. It reads nothing but the records.
+    pub(crate) fn may_see_any(
+        &self,
+        epochs: &Epochs,
+        epoch: Epoch,
+        mut records: impl Iterator<Item = RecordRef>,
+        seen: &mut SeenViews,
+    ) -> bool {
+        let number = self.number.load(Ordering::SeqCst);
+        if number == 0 {
+            return false;
+        }
+        if seen.list.number != number {
+            seen.list = self.list();
+        }
+        let newest = seen.list.newest_before(epoch, epochs, |_| true);
+        newest.is_some_and(|(_, stamp)| records.any(|record| record.creation() <= stamp))
+    }
+
     /// Keeps the versions that a commit is about to overwrite and that a view may see. The commit is registered in
     /// `epoch`, and the records of `writes`, with their tables and keys, are locked. Committers with different numbers
     /// rarely wait for each other.
