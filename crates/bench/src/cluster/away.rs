@@ -39,20 +39,25 @@ pub(super) fn be_away(
     let log = cluster.log_of(node)?;
     let said_before = fs::metadata(&log).map_or(0, |it| it.len());
     let begin = Instant::now();
-    let (start, whole) = cluster.watched(node)?.watch(|| {
+    let (start, back) = cluster.watched(node)?.watch(|| {
         cluster.restart(node)?;
-        cluster.wait_until_whole_within(node, BACK_TIMEOUT + time)
+        let timeout = BACK_TIMEOUT + time;
+        let entry = cluster.wait_until_has(node, None, |it| it.persisted_lsn, timeout)?;
+        let has_log = begin.elapsed();
+        cluster.wait_until_has(node, Some(entry), |it| it.applied_lsn, timeout)?;
+        Ok::<_, BenchError>([has_log, begin.elapsed()])
     });
-    whole?;
-    let back_ms = begin.elapsed().as_secs_f64() * 1e3;
+    let [has_log_ms, back_ms] = back?.map(|it| it.as_secs_f64() * 1e3);
     report.note("back", &[node], false);
     let image_copy_ms = copy_ms(&said_since(&log, said_before)?);
     report.absences.push(Absence {
         commands,
         seconds,
         start,
+        has_log_ms,
         back_ms,
         image_copy_ms,
+        log_to_copy_ratio: image_copy_ms.and_then(|copy| quotient(has_log_ms, copy)),
         back_to_copy_ratio: image_copy_ms.and_then(|copy| quotient(back_ms, copy)),
     });
     Ok(())

@@ -33,12 +33,17 @@ pub(super) struct Absence {
     /// What the node did when, after that.
     #[serde(flatten)]
     pub(super) start: StartTimes,
-    /// From the start of the process until the node votes and has applied what was committed when it first answered.
+    /// From the start of the process until the node votes, and everything that was committed when it first answered is on its
+    /// disk: it acknowledges what follows.
+    pub(super) has_log_ms: f64,
+    /// Until it has applied that.
     pub(super) back_ms: f64,
     /// From the first to the last part of images that it has copied, by its own log. `None`: its log was enough.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) image_copy_ms: Option<f64>,
-    /// The one over the other.
+    /// These over that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) log_to_copy_ratio: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) back_to_copy_ratio: Option<f64>,
 }

@@ -356,30 +356,34 @@ impl LocalCluster {
 
     /// Waits until a node votes, lacks no payload, and has applied what is committed now.
     pub(super) fn wait_until_whole(&self, id: u64) -> Result<(), BenchError> {
-        self.wait_until_whole_within(id, HEAL_TIMEOUT)
+        self.wait_until_has(id, None, |it| it.applied_lsn, HEAL_TIMEOUT)
+            .map(drop)
     }
 
-    /// The same with this time limit.
-    pub(super) fn wait_until_whole_within(
+    /// Waits until a voting node that lacks no payload has an entry, by a number in its status. `None`: the last one that is
+    /// committed now. Returns that entry.
+    pub(super) fn wait_until_has(
         &self,
         id: u64,
+        mut entry: Option<u64>,
+        has: fn(&NodeStatus) -> u64,
         timeout: Duration,
-    ) -> Result<(), BenchError> {
+    ) -> Result<u64, BenchError> {
         let begin = Instant::now();
-        let mut committed = None;
         loop {
             let statuses = self.statuses();
-            let mut leaders = statuses.iter().filter(|it| it.role == Role::Leader);
-            if committed.is_none() {
-                committed = leaders.next().map(|it| it.committed_lsn);
+            if entry.is_none() {
+                let leader = statuses.iter().find(|it| it.role == Role::Leader);
+                entry = leader.map(|it| it.committed_lsn);
             }
-            let is_whole = |it: &NodeStatus| {
+            let voting = statuses.iter().find(|it| {
                 let votes = matches!(it.role, Role::Leader | Role::Follower);
-                let has_all = committed.is_some_and(|committed| it.applied_lsn >= committed);
-                it.node == id && votes && it.missing_payloads == 0 && has_all
-            };
-            if statuses.iter().any(is_whole) {
-                return Ok(());
+                it.node == id && votes && it.missing_payloads == 0
+            });
+            if let (Some(entry), Some(node)) = (entry, voting)
+                && has(node) >= entry
+            {
+                return Ok(entry);
             }
             interrupt::check()?;
             if begin.elapsed() > timeout {

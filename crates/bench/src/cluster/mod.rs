@@ -138,11 +138,11 @@ What else a row says (--format json has all of it):
                     how long the leader has written images of its tables, and the commands per second in that time over those
                     while no node wrote one; by /metrics, which new clusters have
   absences          of the fault away: commands that the leader has applied in the meantime, seconds; from the start of the
-                    process on: votes_ms, stale_read_ms and strong_read_ms, until it follows and answers such reads, and back_ms,
-                    until it votes and has applied what was committed when it first answered; image_copy_ms, from the
-                    begin of copying another node's image until it takes the place of the tables, by the node's own log, and
-                    back_to_copy_ratio. Without the last two, the log was enough: give a smaller --max-log. The table has the
-                    absence with the most commands
+                    process on: votes_ms, stale_read_ms and strong_read_ms, until it follows and answers such reads,
+                    has_log_ms, until it follows and what was committed when it first answered is on its disk, and back_ms, until it
+                    has applied that; image_copy_ms, from the begin of copying another node's image until it takes the place of the
+                    tables, by the node's own log, and log_to_copy_ratio and back_to_copy_ratio. Without the last three, the log was
+                    enough: give a smaller --max-log. The table has the absence with the most commands
 
 --applier measures the installation of groups alone, in this process, without a cluster: --group-size commands (10000), each of
 which changes two 8-byte rows among --accounts, for --seconds. apply is the way of a follower, which looks up every key; locks is

@@ -178,6 +178,7 @@ impl ClusterRow<'_> {
                 ("ms stale", away(|it| it.start.stale_read_ms)),
                 ("ms back", away(|it| Some(it.back_ms))),
                 ("ms copy", away(|it| it.image_copy_ms)),
+                ("log/copy", away(|it| it.log_to_copy_ratio)),
                 ("back/copy", away(|it| it.back_to_copy_ratio)),
             ]);
         }
