@@ -28,6 +28,7 @@ mod groups;
 mod hash_requests;
 mod image;
 mod image_message;
+mod kept_log;
 mod log_space;
 mod mailbox;
 mod membership;

@@ -18,7 +18,7 @@ use crate::fault_injection::{Fault, FaultInjection};
 use crate::flow_control::{FlowControl, Gate};
 use crate::group_in_flight::Answer;
 use crate::hash_requests::HashRequests;
-use crate::image::kept_log::KeptLog;
+use crate::kept_log::KeptLog;
 use crate::log_space::LogSpace;
 use crate::mailbox::Mailbox;
 use crate::membership::Membership;

@@ -13,7 +13,7 @@ use serde::Serialize;
 
 /// Time limit of a question.
 const ASK_TIMEOUT: Duration = Duration::from_millis(500);
-const PAUSE: Duration = Duration::from_millis(5);
+const BACKOFF: Duration = Duration::from_millis(5);
 
 /// Times since the start of the process, in milliseconds. `None`: not before the watch ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
@@ -42,7 +42,7 @@ impl WatchedNode<'_> {
                 if answers() {
                     return Some(begin.elapsed().as_secs_f64() * 1e3);
                 }
-                std::thread::sleep(PAUSE);
+                std::thread::sleep(BACKOFF);
             }
             None
         };

@@ -13,7 +13,6 @@
 //! |---|---|
 //! | `rows.rs` | the rows of the cluster's own |
 //! | `checkpointer.rs` | when an image is written, and how far the log is truncated for it |
-//! | `kept_log.rs` | the log that is kept for nodes that copy an image |
 //! | `sender.rs` | pins an image, and answers for its files |
 //! | `receiver.rs` | copies an image of another node |
 //!
@@ -24,7 +23,6 @@
 //! - IM3. An installed image is whole and durable before the directory names it; until then the node goes on with what it has.
 
 pub(crate) mod checkpointer;
-pub(crate) mod kept_log;
 pub(crate) mod receiver;
 pub(crate) mod rows;
 pub(crate) mod sender;

@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_copies_while_it_gets_entries_follows_when_the_copy_has_ended() {
+    fn a_copying_node_with_all_entries_follows_afterwards() {
         let mut it = kept_log();
         it.note_offer(node(2), 1, 100, 0);
         let end = seconds_until_end(&mut it, false, |it, second| {
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn an_offer_keeps_it_for_a_short_time_and_slows_nothing() {
+    fn an_offer_keeps_it_for_a_short_time() {
         let mut it = kept_log();
         it.note_offer(node(2), 1, 100, 0);
         pass(&mut it, 5, false);
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_may_slow_commands_for_a_time_and_no_more_until_it_follows() {
+    fn a_node_may_slow_commands_for_a_time() {
         let mut it = kept_log();
         it.note_offer(node(2), 1, 100, 0);
         it.note_fetch(node(2), 1, 100);
