@@ -10,8 +10,8 @@ pub enum Consistency {
     #[default]
     Strong,
     /// Everything that this client and its sessions have seen: results of their commands, rows that
-    /// they have read. A node that lags behind is waited for, or left for another one. See
-    /// [`Client::seen`](crate::Client::seen).
+    /// they have read. A node that lags behind is waited for, or left for another one, unless it was
+    /// chosen by its [address](ReadNode::Address). See [`Client::seen`](crate::Client::seen).
     Session,
     /// The node answers at once from the state that it has applied, which may be old. The answer has the LSN of that state. A node that
     /// has started answers from its last image before it applies the log behind it, so an answer may be older than an earlier one
@@ -27,7 +27,7 @@ pub enum ReadNode {
     Leader,
     /// Any of the client's addresses, as long as it answers. Clients begin with different ones.
     Any,
-    /// The node at this address: one that is near, or one that is spared for long scans.
+    /// The node at this address, and no other: one that is near, or one that is spared for long scans.
     Address(String),
 }
 

@@ -207,6 +207,13 @@ impl FlowControl {
         }
     }
 
+    /// Whether a node has told its space lately.
+    pub(crate) fn has_told(&self, node: NodeId) -> bool {
+        let reports = self.reports.lock();
+        let told = reports.spaces.get(&node);
+        told.is_some_and(|(_, at)| reports.ticks - at <= self.silence_ticks)
+    }
+
     /// Whether a leader accepts no commands, as too few voters have space.
     pub(crate) fn refuses(&self) -> bool {
         self.reports.lock().pace == Pace::Refused

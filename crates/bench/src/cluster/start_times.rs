@@ -38,13 +38,17 @@ impl WatchedNode<'_> {
     pub(super) fn watch<T>(self, start: impl FnOnce() -> T) -> (StartTimes, T) {
         let (begin, is_over) = (Instant::now(), AtomicBool::new(false));
         let until = |answers: &dyn Fn() -> bool| {
-            while !is_over.load(Ordering::Relaxed) {
+            loop {
+                // A node that is whole is asked once more.
+                let is_last = is_over.load(Ordering::Relaxed);
                 if answers() {
                     return Some(begin.elapsed().as_secs_f64() * 1e3);
                 }
+                if is_last {
+                    return None;
+                }
                 std::thread::sleep(BACKOFF);
             }
-            None
         };
         std::thread::scope(|scope| {
             let votes = scope.spawn(|| until(&|| self.votes()));

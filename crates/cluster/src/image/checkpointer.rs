@@ -164,12 +164,13 @@ impl Checkpointer {
 
     /// Truncates the log through the last image that is not above this entry, and above which no node needs it.
     fn truncate_within(&mut self, index: u64) -> Result<(), NodeFailure> {
-        let kept = self.kept_through();
-        let index = kept.map_or(index, |kept| kept.min(index));
+        let taken = self.taken.iter().map(|it| it.position.index);
+        let within = taken.take_while(|it| *it <= index).collect::<Vec<_>>();
+        let through = self.shared.kept_log.lock().truncate(within.into_iter());
         let through = self
             .taken
             .iter()
-            .rfind(|it| it.position.index <= index)
+            .find(|it| Some(it.position.index) == through)
             .cloned();
         through.map_or(Ok(()), |through| self.truncate(&through))
     }
@@ -195,8 +196,7 @@ impl Checkpointer {
 
     /// The log above this entry is kept for nodes that copy an image.
     fn kept_through(&self) -> Option<u64> {
-        let truncated = self.shared.truncated();
-        self.shared.kept_log.lock().through(truncated)
+        self.shared.kept_log.lock().through()
     }
 
     fn is_space_short(&self) -> bool {

@@ -32,14 +32,11 @@ pub(crate) fn answer_ask(shared: &Shared, to: NodeId, above: u64, through: u64) 
 
 /// Offers a node an image, as the leader: it needs the entries above it.
 pub(crate) fn offer(shared: &Shared, to: NodeId) {
-    let truncated = shared.truncated();
-    let Some(image) = pin(shared, to, truncated) else {
+    let Some(image) = pin(shared, to, shared.truncated()) else {
         return;
     };
-    let index = image.stamp().0;
-    (shared.kept_log.lock()).note_offer(to, image.id(), index, truncated);
-    // A newer one may have been written meanwhile. The node is offered that soon.
-    if index >= shared.truncated() {
+    // If a newer one has been written meanwhile, the node is offered that soon.
+    if (shared.kept_log.lock()).note_offer(to, image.stamp().0) {
         send_offer(shared, to, &image);
     }
 }
@@ -107,9 +104,9 @@ pub(crate) fn send_parts(shared: &Shared, to: NodeId, id: u128, file: u32, from:
     };
     let is_again = (shared.kept_log.lock()).note_fetch(to, id, image.stamp().0);
     if is_again {
-        slog::warn!(shared.logger, "a node copies another image before it follows: a file of the one before was damaged, or the log above \
-            that was truncated. If this goes on, raise log_bytes_max on every node and restart them one by one"; "node" => %to,
-            "through" => image.stamp().0);
+        slog::warn!(shared.logger, "a node copies another image before it follows: it was restarted or cut off, a file was damaged, or the \
+            log above the first image was truncated. If this goes on, raise log_bytes_max on every node and restart them one by one";
+            "node" => %to, "through" => image.stamp().0);
     }
     let until = file_bytes.min(from.saturating_add(REQUEST_BYTES));
     let mut offset = from;

@@ -166,7 +166,7 @@ impl Observer {
             log_bytes: shared.store.log_bytes(),
             log_bytes_max: Some(shared.store.log_bytes_max()).filter(|it| *it != u64::MAX),
             log_has_room: shared.store.has_room(),
-            keeps_log_for: (shared.kept_log.lock().nodes(shared.truncated()))
+            keeps_log_for: (shared.kept_log.lock().nodes())
                 .map(NodeId::number)
                 .collect(),
             waits_for_room: shared.flow_control.is_full(),

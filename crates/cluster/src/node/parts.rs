@@ -53,7 +53,7 @@ const FETCHES_MAX: usize = 64 * FETCH_MAX;
 /// Time after which a node gives up a read that waits for a leader, or for entries.
 const READ_WAIT: Duration = Duration::from_secs(1);
 
-/// Entries that are not truncated, from which a leader keeps no more for nodes that copy an image, for long: they are in memory.
+/// Entries that a leader keeps for nodes that copy an image: they are in memory.
 const KEPT_ENTRIES_MAX: u64 = 2_000_000;
 
 /// Largest memory of messages about images that wait.
@@ -153,7 +153,7 @@ impl Parts {
             images: Mailbox::default(),
             copies: Mailbox::default(),
             pinned_images: Mutex::default(),
-            kept_log: Mutex::new(KeptLog::new(options.tick())),
+            kept_log: Mutex::new(KeptLog::new(options.tick(), recovered.truncated)),
             tables_lost: recovered.tables_lost,
             truncated: AtomicU64::new(recovered.truncated),
             truncation: TruncationState::default(),
@@ -404,19 +404,24 @@ fn tick_kept_log(shared: &Shared, own: LogSpace) {
     let mut kept_log = shared.kept_log.lock();
     let ended = {
         let view = shared.view.lock();
-        kept_log.tick(LeaderState {
+        let leader = LeaderState {
             matched: &view.matched,
             committed: view.committed,
-            is_slowed: own.is_low
-                || view.last.saturating_sub(shared.truncated()) > KEPT_ENTRIES_MAX,
-        })
+            is_slowed: own.is_low,
+            has_too_many_entries: view.last.saturating_sub(shared.truncated()) > KEPT_ENTRIES_MAX,
+        };
+        kept_log.tick(leader, |node| shared.flow_control.has_told(node))
     };
     for (node, end) in ended {
         match end {
             KeptEnd::Follows => {
                 slog::info!(shared.logger, "a node has caught up after it copied an image: the log is not kept for it any more"; "node" => %node);
             }
-            KeptEnd::GivenUp => {
+            KeptEnd::TooManyEntries => {
+                slog::warn!(shared.logger, "the log is not kept any more for a node that copies an image: {} entries have come since. It may \
+                    have to copy another one. Lower the load until it follows", KEPT_ENTRIES_MAX; "node" => %node);
+            }
+            KeptEnd::Slowed => {
                 slog::warn!(shared.logger, "the log is not kept any more for a node that copies an image: commands were slowed for it for a \
                     minute. It may have to copy another one. Raise log_bytes_max on every node and restart them one by one"; "node" => %node);
             }

@@ -33,8 +33,12 @@ struct Cluster {
     drivers: BTreeMap<NodeId, RaftDriver>,
     /// Nodes that neither send nor receive.
     silent: BTreeSet<NodeId>,
+    /// Nodes between which nothing is delivered.
+    cut: BTreeSet<(NodeId, NodeId)>,
     views: HashMap<NodeId, RaftView>,
     members: HashMap<NodeId, Arc<Membership>>,
+    /// The members that a node's network lets in.
+    newest: HashMap<NodeId, Arc<Membership>>,
     refusals: Vec<ChangeRefusal>,
 }
 
@@ -44,8 +48,10 @@ impl Cluster {
         let mut cluster = Self {
             drivers: all.map(|node| (node, driver(node, nodes))).collect(),
             silent: BTreeSet::new(),
+            cut: BTreeSet::new(),
             views: HashMap::new(),
             members: HashMap::new(),
+            newest: HashMap::new(),
             refusals: Vec::new(),
         };
         cluster.run();
@@ -70,6 +76,9 @@ impl Cluster {
                         }
                         RaftEffect::View(view) => drop(self.views.insert(*node, view)),
                         RaftEffect::Members(members) => drop(self.members.insert(*node, members)),
+                        RaftEffect::NewestMembers(members) => {
+                            self.newest.insert(*node, members);
+                        }
                         RaftEffect::MembersNotChanged(_, refusal) => self.refusals.push(refusal),
                         _ => {}
                     }
@@ -82,7 +91,9 @@ impl Cluster {
                 let is_silent = |node: &NodeId| self.silent.contains(node);
                 let is_lost = match &event {
                     RaftEvent::Message(from, _) | RaftEvent::Start(from, _) => {
-                        is_silent(from) || is_silent(&to)
+                        let is_cut =
+                            self.cut.contains(&(*from, to)) || self.cut.contains(&(to, *from));
+                        is_silent(from) || is_silent(&to) || is_cut
                     }
                     _ => false,
                 };
@@ -491,6 +502,43 @@ fn a_follower_that_is_behind_follows_an_unknown_leader() {
     cluster.silent = BTreeSet::from([leader]);
     cluster.tick(10 * ELECTION_TICKS);
     assert_eq!(cluster.member(behind, 4), (new, true), "third: {third}");
+}
+
+/// Its log has the founders alone, of which none is left. The only member of a number that it knows has noted an earlier start
+/// of it, and is no leader.
+#[test]
+fn a_blank_node_without_a_known_member_hears_of_one() {
+    let mut cluster = Cluster::new(1);
+    let founder = cluster.leader();
+    let new = |number| (NodeId::first(number), driver(NodeId::first(number), 1));
+    for number in [2, 3] {
+        cluster.drivers.extend([new(number)]);
+        cluster.change(founder, add(NodeId::first(number)));
+        cluster.tick(20 * ELECTION_TICKS);
+        assert_eq!(
+            cluster.member(founder, number),
+            (NodeId::first(number), true)
+        );
+    }
+    let (blank, driver_of_blank) = new(4);
+    cluster.drivers.insert(blank, driver_of_blank);
+    cluster.change(founder, add(blank));
+    cluster.cut = (1..=3).map(|it| (NodeId::first(it), blank)).collect();
+    cluster.tick(2 * ELECTION_TICKS);
+    cluster.drivers.remove(&founder);
+    cluster.silent.insert(founder);
+    let leader = cluster.leader();
+    let successor = next(founder);
+    cluster.drivers.insert(successor, driver(successor, 1));
+    cluster.ask(leader, successor);
+    cluster.tick(30 * ELECTION_TICKS);
+    assert_eq!(cluster.member(leader, 1), (successor, true));
+    assert_ne!(cluster.leader(), successor);
+    // It starts again.
+    cluster.drivers.extend([new(4)]);
+    cluster.newest.remove(&blank);
+    cluster.tick(10 * ELECTION_TICKS);
+    assert!(cluster.newest[&blank].has(leader));
 }
 
 #[test]

@@ -12,6 +12,7 @@ use super::node::{Part, SimNode, addresses_of};
 use crate::events::ImageEvent;
 use crate::groups::producer::RequestLimits;
 use crate::groups::worker::GroupOptions;
+use crate::log_space::LogSpace;
 use crate::network::{ClientName, ConnectionId, Inbox as _, NodeId};
 use crate::node::NodeOptions;
 use crate::payload::{Payload, PayloadBuilder};
@@ -333,15 +334,15 @@ fn the_log_that_a_copying_node_needs_is_kept() {
         assert!(write(&mut single), "images make space");
     }
     let through = single.shared().applied();
-    let truncated = single.shared().truncated();
-    assert!(truncated > 0);
-    (single.shared().kept_log.lock()).note_offer(copier, 1, through, truncated);
+    assert!(single.shared().truncated() > 0);
+    assert!((single.shared().kept_log.lock()).note_offer(copier, through));
     let mut accepted = 0;
     // Ticks are ten seconds long here, and it may slow the others for a minute.
-    while single.shared().kept_log.lock().through(0).is_some() {
+    while single.shared().kept_log.lock().through().is_some() {
         (single.shared().kept_log.lock()).note_fetch(copier, 1, through);
+        (single.shared().flow_control).note(copier, LogSpace::UNKNOWN);
         accepted += usize::from(write(&mut single));
-        let is_kept = single.shared().kept_log.lock().through(0).is_some();
+        let is_kept = single.shared().kept_log.lock().through().is_some();
         assert!(!is_kept || single.shared().truncated() <= through);
         assert!(single.shared().store.log_bytes() <= limit);
     }

@@ -73,6 +73,8 @@ const ANSWER_TIMEOUTS: usize = 8;
 const FLOOR_ROUNDS: usize = 4;
 /// Ticks between two attempts.
 const RETRY_TICKS: usize = 2;
+/// Election timeouts without a message after which a node is greeted.
+const GREETING_TIMEOUTS: usize = 8;
 
 /// Options of an inquiry.
 #[derive(Clone, Debug)]
@@ -119,6 +121,8 @@ struct Peer {
     answer: Option<(u64, LogEnd)>,
     /// Nodes that vote once the changes in its log are committed, as of that answer.
     next_voters: Vec<NodeId>,
+    /// Ticks since a message of it came, or it was greeted.
+    quiet_ticks: usize,
 }
 
 /// The progress of the inquiry.
@@ -258,7 +262,8 @@ impl StartInquiry {
         if self.ticks_since_sent >= RETRY_TICKS {
             self.send_due();
         }
-        self.ticks_leaderless = if is_leaderless {
+        // A silent node has no leader.
+        self.ticks_leaderless = if is_leaderless || self.voice == Voice::Silent {
             self.ticks_leaderless + 1
         } else {
             0
@@ -268,13 +273,37 @@ impl StartInquiry {
             self.ticks_leaderless = 0;
             self.ask_for_members();
         }
+        self.greet();
         self.advance();
+    }
+
+    /// Sends a word to nodes that have not sent one for a while. A node that has started may know no other node that still exists,
+    /// and let in only those of the numbers that it knows; the others do not know of its start, and would send it nothing.
+    fn greet(&mut self) {
+        if self.voice != Voice::Speaks {
+            return;
+        }
+        let quiet_max = GREETING_TIMEOUTS * self.options.election_ticks;
+        for node in self.others() {
+            let peer = self.peer(node);
+            peer.quiet_ticks += 1;
+            if peer.quiet_ticks >= quiet_max {
+                peer.quiet_ticks = 0;
+                let start = peer.start.unwrap_or(0);
+                self.send(node, start, StartBody::Hello);
+            }
+        }
     }
 
     /// Asks all others for the members that they know, and for what is committed: a node that does not know that it votes by now
     /// is no candidate, and the others may have to wait for it.
     fn ask_for_members(&mut self) {
-        for node in self.others() {
+        // The nodes that a silent one asks in any case tell the members, too.
+        let asked = match self.voice {
+            Voice::Silent => self.to_ask(),
+            Voice::Adopting | Voice::Speaks => Vec::new(),
+        };
+        for node in self.others().into_iter().filter(|it| !asked.contains(it)) {
             let start = self.peer(node).start.unwrap_or(0);
             self.send(node, start, StartBody::Hello);
         }
@@ -288,6 +317,7 @@ impl StartInquiry {
             backup,
             body,
         } = message;
+        self.peer(from).quiet_ticks = 0;
         if self.is_other_backup(backup) {
             match self.voice {
                 // The other one stops when it hears of this one's.
@@ -413,9 +443,9 @@ impl StartInquiry {
 
     /// Whether a message of Raft counts (Q1).
     pub(super) fn admits(&mut self, from: NodeId, starts: Starts) -> bool {
+        self.peer(from).quiet_ticks = 0;
         if starts.to != self.options.start {
             // It does not know of this start: it is told, even if it is not known as a member.
-            self.peer(from);
             return false;
         }
         self.learn(from, starts.of);

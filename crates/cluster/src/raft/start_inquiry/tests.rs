@@ -120,6 +120,45 @@ fn two_nodes_note_each_other() {
     assert!(!two.admits(NodeId::first(1), Starts { of: 11, to: 0 }));
 }
 
+/// A node that is no member in the own log, and has noted the start, may learn of other members later.
+#[test]
+fn a_silent_node_asks_unknown_nodes_for_the_members_again() {
+    let mut one = inquiry(1, 11);
+    let mut other = inquiry(4, 44);
+    one.peer(NodeId::first(4));
+    one.send_due();
+    drop(other.take_messages());
+    exchange((1, &mut one), (4, &mut other));
+    drop(one.take_messages());
+    let mut told = Vec::new();
+    for _ in 0..TICKS {
+        one.tick(false);
+        told.extend(to_node(4, &mut one));
+    }
+    assert!(one.voice == Voice::Silent);
+    assert!(told.iter().any(|it| it.body == StartBody::Hello));
+}
+
+#[test]
+fn nodes_that_are_quiet_are_greeted() {
+    let mut one = inquiry(1, 11);
+    one.voice = Voice::Speaks;
+    one.stage = Stage::Rest;
+    for node in [2, 3] {
+        let peer = one.peer(NodeId::first(node));
+        (peer.start, peer.has_noted) = (Some(node), Some(false));
+    }
+    drop(one.take_messages());
+    let mut greeted = BTreeSet::new();
+    for _ in 0..2 * GREETING_TIMEOUTS * TICKS {
+        let starts = Starts { of: 2, to: 11 };
+        assert!(one.admits(NodeId::first(2), starts));
+        one.tick(false);
+        greeted.extend(one.take_messages().into_iter().map(|(to, _)| to));
+    }
+    assert_eq!(greeted, BTreeSet::from([NodeId::first(3)]));
+}
+
 fn to_ask(members: &Membership, configured: &[u64]) -> Vec<u64> {
     let options = InquiryOptions {
         node: NodeId::first(1),
