@@ -2,7 +2,8 @@
 //!
 //! The model executes the commands that clients have sent, in the order of the log, and shares no code with the nodes. The
 //! order of the commands within an entry is in none of its bytes, so it is chosen such that it does not matter
-//! (`value_chain.rs`): a transfer adds, and a write names the value before each row that it writes.
+//! (`value_chain.rs`): a transfer adds, and a write names the value before each row that it writes. A row that both change has one
+//! order of the two that is possible.
 //!
 //! An entry may follow the drop of a table although its commands were executed before: its rows of that table are skipped.
 //! The model keeps the rows of a dropped table, where the conditions of such commands are checked, and shows them to no read.
@@ -68,6 +69,37 @@ impl ModelTable {
 struct RowChange {
     steps: Vec<Step>,
     added: i128,
+}
+
+impl RowChange {
+    /// The values of the row: the one before, the one that is left last, and those between. Writes come before what transfers add,
+    /// or, if that is not possible, after it: a transfer may have brought back the value that a write names.
+    fn values(self, before: RowValue) -> Result<Vec<RowValue>, String> {
+        let Self { steps, added } = self;
+        if added == 0 {
+            return value_chain::follow(before, steps);
+        }
+        let add = |value: &RowValue| -> Result<RowValue, String> {
+            let balance = balance(value.as_deref());
+            let after = balance.map(|it| i128::from(it) + added);
+            let after = after.and_then(|it| u64::try_from(it).ok());
+            let after = after.ok_or_else(|| format!("{added} is added to {balance:?}"))?;
+            Ok(Some(after.to_le_bytes().to_vec()))
+        };
+        let writes_first = |before: RowValue, steps: Vec<Step>| {
+            let mut values = value_chain::follow(before, steps)?;
+            let last = values.last().cloned().flatten();
+            values.push(add(&last)?);
+            Ok(values)
+        };
+        writes_first(before.clone(), steps.clone()).or_else(|why: String| {
+            let Ok(after) = add(&before) else {
+                return Err(why);
+            };
+            let values = value_chain::follow(after, steps).map_err(|_| why)?;
+            Ok(std::iter::once(before).chain(values).collect())
+        })
+    }
 }
 
 impl Model {
@@ -159,21 +191,9 @@ impl Model {
             })?;
             is_after_drop |= !table.exists_at(lsn);
             let before = table.value(&key, lsn).map(<[u8]>::to_vec);
-            let mut values = value_chain::follow(before, change.steps).map_err(|why| {
+            let values = change.values(before).map_err(|why| {
                 format!("entry {lsn} changes row {key:?} of table {number}: {why}")
             })?;
-            if change.added != 0 {
-                let balance = balance(values.last().and_then(Option::as_deref));
-                let after = balance.map(|it| i128::from(it) + change.added);
-                let after = after.and_then(|it| u64::try_from(it).ok());
-                let after = after.ok_or_else(|| {
-                    format!(
-                        "entry {lsn} adds {} to account {key:?}, which has {balance:?}",
-                        change.added
-                    )
-                })?;
-                values.push(Some(after.to_le_bytes().to_vec()));
-            }
             // The first is the one before.
             let values = values.into_iter().skip(1).map(|value| (lsn, value));
             let versions = table.rows.entry(key).or_default();
@@ -280,5 +300,30 @@ pub(super) fn tables_of(command: &Command) -> Vec<u32> {
             let conditions = write.conditions.iter().map(|it| it.table);
             conditions.chain(write.rows.iter().map(|it| it.0)).collect()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn writes_and_transfers_of_a_row_have_an_order() {
+        let value = |it: u64| Some(it.to_le_bytes().to_vec());
+        let change = |before, after, added| RowChange {
+            steps: vec![Step {
+                before: value(before),
+                after: value(after),
+            }],
+            added,
+        };
+        let values = |first, change: RowChange| change.values(value(first)).ok();
+        let of = |all: &[u64]| Some(all.iter().map(|it| value(*it)).collect::<Vec<_>>());
+        assert_eq!(values(7, change(7, 20, 0)), of(&[7, 20]));
+        assert_eq!(values(7, change(7, 20, 3)), of(&[7, 20, 23]));
+        // The transfer comes first.
+        assert_eq!(values(7, change(8, 20, 1)), of(&[7, 8, 20]));
+        assert_eq!(values(7, change(9, 20, 1)), None);
+        assert_eq!(values(7, change(7, 2, -3)), None);
     }
 }

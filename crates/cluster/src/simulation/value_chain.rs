@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 pub(super) type RowValue = Option<Vec<u8>>;
 
 /// What a command does to a row.
+#[derive(Clone)]
 pub(super) struct Step {
     pub(super) before: RowValue,
     pub(super) after: RowValue,
