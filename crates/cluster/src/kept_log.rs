@@ -20,7 +20,7 @@ use crate::raft::LAG_MAX;
 const SLOWED_MAX: Duration = Duration::from_secs(60);
 /// Time for which an offer keeps the log.
 const OFFER_TIME: Duration = Duration::from_secs(10);
-/// Time without progress for which the log is kept. It is long, because a node first verifies what an earlier copy has left.
+/// Time without progress after which the log is released. It is long: a node first verifies the files of an earlier copy.
 const PROGRESS_TIME: Duration = Duration::from_secs(600);
 /// Time without a sign of life for which commands are slowed for a node. It is longer than the start with an image.
 const SILENT_TIME: Duration = Duration::from_secs(5);

@@ -33,10 +33,10 @@ pub(super) struct Absence {
     /// What the node did when, after that.
     #[serde(flatten)]
     pub(super) start: StartTimes,
-    /// From the start of the process until the node votes, and everything that was committed when it first answered is on its
-    /// disk: it acknowledges what follows.
+    /// From the start of the process until the node votes, and its disk has all entries that were committed when it first
+    /// answered: it acknowledges later ones.
     pub(super) has_log_ms: f64,
-    /// Until it has applied that.
+    /// Until it has applied them.
     pub(super) back_ms: f64,
     /// From the first to the last part of images that it has copied, by its own log. `None`: its log was enough.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -139,8 +139,8 @@ What else a row says (--format json has all of it):
                     while no node wrote one; by /metrics, which new clusters have
   absences          of the fault away: commands that the leader has applied in the meantime, seconds; from the start of the
                     process on: votes_ms, stale_read_ms and strong_read_ms, until it follows and answers such reads,
-                    has_log_ms, until it follows and what was committed when it first answered is on its disk, and back_ms, until it
-                    has applied that; image_copy_ms, from the begin of copying another node's image until it takes the place of the
+                    has_log_ms, until it follows and its disk has the entries that were committed when it first answered, and
+                    back_ms, until it has applied them; image_copy_ms, from the begin of copying another node's image until it takes the place of the
                     tables, by the node's own log, and log_to_copy_ratio and back_to_copy_ratio. Without the last three, the log was
                     enough: give a smaller --max-log. The table has the absence with the most commands
 

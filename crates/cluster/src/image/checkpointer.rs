@@ -52,9 +52,9 @@ pub(crate) struct Checkpointer {
     options: ImageOptions,
     /// The images above which the log is not truncated yet, the last one last; never empty.
     taken: Vec<Snapshot>,
-    /// Bytes of its files.
+    /// Bytes of the last one's files.
     image_bytes: u64,
-    /// The length of the log, with all that was truncated, when its view was opened.
+    /// The length of the log, with all that was truncated, when the view of the last one was opened.
     log_then: u64,
     /// Bytes that were truncated.
     truncated_bytes: u64,
@@ -165,8 +165,8 @@ impl Checkpointer {
     /// Truncates the log through the last image that is not above this entry, and above which no node needs it.
     fn truncate_within(&mut self, index: u64) -> Result<(), NodeFailure> {
         let taken = self.taken.iter().map(|it| it.position.index);
-        let within = taken.take_while(|it| *it <= index).collect::<Vec<_>>();
-        let through = self.shared.kept_log.lock().truncate(within.into_iter());
+        let within = taken.filter(|it| *it <= index);
+        let through = self.shared.kept_log.lock().truncate(within);
         let through = self
             .taken
             .iter()
