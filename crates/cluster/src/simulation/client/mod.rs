@@ -280,7 +280,10 @@ impl SimClient {
             let open = self.workload.open_accounts(accounts);
             self.submit(session, open, now_ns, floor, &mut sent);
         } else if self.random.chance(0.01) {
-            if let Some(table) = self.workload.any_item_table(&mut self.random) {
+            let table = self.workload.any_item_table(&mut self.random);
+            // An answer does not say which of two requests about one table it belongs to.
+            let is_asked = |table: &u32| self.pending.contains_key(&(DROP, (*table).into()));
+            if let Some(table) = table.filter(|it| !is_asked(it)) {
                 // Both kinds, without a further draw.
                 let drop = if table % 2 == 0 {
                     Request::ClearTable { table }
