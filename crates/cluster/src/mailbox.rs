@@ -93,6 +93,14 @@ impl<T> Mailbox<T> {
         Some(std::mem::take(&mut state.items))
     }
 
+    /// Waits until there is an item, or the mailbox is closed, or the time has passed. Returns whether it was not the time.
+    pub(crate) fn wait(&self, longest: Duration) -> bool {
+        let mut state = self.state.lock();
+        let is_quiet = |it: &mut State<T>| it.items.is_empty() && !it.closed;
+        let waited = self.filled.wait_while_for(&mut state, is_quiet, longest);
+        !waited.timed_out()
+    }
+
     /// Number of items.
     #[cfg(any(test, feature = "simulation"))]
     pub(crate) fn len(&self) -> usize {

@@ -6,11 +6,13 @@
 //!
 //! The log is then truncated through the image *before*: a node that was away for a moment gets entries, not an image. When
 //! space is *short* (half of the limit is used, or the leader would refuse commands), the log is truncated through the new image, and
-//! that is due soon: the limit has to hold however fast the log fills. The log above an image that another node copies stays
+//! that is due soon: the limit has to hold however fast the log fills. Otherwise its writing is spread over a part of the time
+//! until the next one (`pace.rs`). The log above an image that another node copies stays
 //! until that node follows (`kept_log.rs`); other images make no space then.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use namiki::Error;
 use namiki_client::protocol::Response;
@@ -19,6 +21,7 @@ use namiki_platform::ErrorSentence;
 use crate::events::{ApplierEvent, ImageEvent, ViewForImage};
 use crate::failure::NodeFailure;
 use crate::fault_injection::Fault;
+use crate::image::pace::ImagePace;
 use crate::metrics::Count;
 use crate::network::ConnectionId;
 use crate::raft::RaftEvent;
@@ -28,13 +31,19 @@ use crate::storage::{Snapshot, StoreError};
 /// Looks after a failure before the next image is due.
 const PAUSE_LOOKS: u32 = 50;
 
-/// When images are due.
+/// The longest wait between two looks whether an image that is being written may go on.
+const PACE_WAIT: Duration = Duration::from_millis(10);
+
+/// When images are due, and how fast they are written.
 #[derive(Clone, Copy, Debug)]
 pub struct ImageOptions {
     /// Growth of the log after which an image is due. Default 1 GiB.
     pub log_bytes: u64,
     /// Number of entries after which one is due. Default 500,000.
     pub entries: u64,
+    /// The longest time for which the writing of an image is spread while commands are executed, unless somebody waits for it
+    /// or the log's space is short. Zero: as fast as the disk takes it. Default 30 s.
+    pub spread: Duration,
 }
 
 impl Default for ImageOptions {
@@ -42,6 +51,7 @@ impl Default for ImageOptions {
         Self {
             log_bytes: 1 << 30,
             entries: 500_000,
+            spread: Duration::from_secs(30),
         }
     }
 }
@@ -64,6 +74,8 @@ pub(crate) struct Checkpointer {
     backup: Option<ConnectionId>,
     /// An image is due, whatever has grown.
     is_wanted: bool,
+    /// The next image is not spread: another node or a client waits for it.
+    is_urgent: bool,
     /// Looks before another image is due.
     pause: u32,
 }
@@ -81,6 +93,7 @@ impl Checkpointer {
             waiting: 0,
             backup: None,
             is_wanted: false,
+            is_urgent: false,
             pause: 0,
         }
     }
@@ -121,6 +134,7 @@ impl Checkpointer {
             ImageEvent::Backup(client) => {
                 // A view that was asked for before may be older than the request.
                 self.backup = Some(client);
+                self.is_urgent = true;
                 self.ask_for_view();
                 Ok(())
             }
@@ -185,6 +199,7 @@ impl Checkpointer {
     fn ask_for_view(&mut self) {
         self.waiting += 1;
         let again = std::mem::take(&mut self.is_wanted);
+        self.is_urgent |= again;
         let event = ApplierEvent::OpenImageView { again };
         self.shared.applier.put(event);
     }
@@ -204,11 +219,16 @@ impl Checkpointer {
         store.log_bytes() > store.log_bytes_max() / 2 || !store.has_room()
     }
 
+    /// The growth of the log after which an image is due.
+    fn growth(&self) -> u64 {
+        let growth = self.options.log_bytes.max(self.image_bytes);
+        growth.min(self.shared.store.log_bytes_max() / 8)
+    }
+
     fn is_due(&self) -> bool {
         let shared = &self.shared;
         let limit = shared.store.log_bytes_max();
-        let growth = self.options.log_bytes.max(self.image_bytes);
-        let growth = growth.min(limit / 8);
+        let growth = self.growth();
         // In quarters: nodes one after the other, and the leader last.
         let turn = if shared.leads() {
             5
@@ -230,11 +250,22 @@ impl Checkpointer {
 
     fn take(&mut self, opened: ViewForImage) -> Result<(), NodeFailure> {
         let ViewForImage { view, snapshot } = opened;
-        self.log_then = self.log_grown();
+        let log_now = self.log_grown();
+        let log_before = std::mem::replace(&mut self.log_then, log_now);
+        let expected_bytes = match self.image_bytes {
+            0 => log_now.saturating_sub(log_before),
+            last => last,
+        };
         if self.shared.planted.has(Fault::TruncateBeforeImage) {
             self.truncate(&snapshot)?;
         }
-        let go_on = |_| !self.shared.images.is_closed();
+        let spread = if std::mem::take(&mut self.is_urgent) {
+            Duration::ZERO
+        } else {
+            self.options.spread
+        };
+        let pace = ImagePace::new(spread, expected_bytes, self.growth() / 2, Instant::now());
+        let go_on = |written| self.go_on(&pace, written);
         let write = || self.shared.replica.write_image(view, go_on);
         let written = self.shared.metrics.during_image(write);
         let report = match written {
@@ -270,6 +301,18 @@ impl Checkpointer {
         let makes_space = self.shared.store.has_room() || has_more || self.kept_through().is_some();
         self.shared.truncation.note(makes_space);
         Ok(())
+    }
+
+    /// Waits while the image is ahead of its pace. Whatever happens ends the wait, as it may be somebody who needs the image.
+    /// Returns false once the node stops.
+    fn go_on(&self, pace: &ImagePace, written: u64) -> bool {
+        let images = &self.shared.images;
+        let is_ahead = || {
+            let grown = self.log_grown().saturating_sub(self.log_then);
+            pace.is_ahead(written, grown, Instant::now())
+        };
+        while is_ahead() && !self.is_space_short() && !images.wait(PACE_WAIT) {}
+        !images.is_closed()
     }
 
     /// Tells a client of the last image, which stays readable for a while.

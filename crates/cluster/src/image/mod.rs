@@ -13,6 +13,7 @@
 //! |---|---|
 //! | `rows.rs` | the rows of the cluster's own |
 //! | `checkpointer.rs` | when an image is written, and how far the log is truncated for it |
+//! | `pace.rs` | how its writing is spread over time |
 //! | `sender.rs` | pins an image, and answers for its files |
 //! | `receiver.rs` | copies an image of another node |
 //!
@@ -23,6 +24,7 @@
 //! - IM3. An installed image is whole and durable before the directory names it; until then the node goes on with what it has.
 
 pub(crate) mod checkpointer;
+mod pace;
 pub(crate) mod receiver;
 pub(crate) mod rows;
 pub(crate) mod sender;

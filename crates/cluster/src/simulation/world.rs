@@ -112,6 +112,8 @@ impl World {
                 heartbeat: Duration::from_millis(60),
                 images: ImageOptions {
                     entries: images,
+                    // Its time is not the processor's.
+                    spread: Duration::ZERO,
                     ..ImageOptions::default()
                 },
                 groups: GroupOptions {
