@@ -211,7 +211,7 @@ impl FlowControl {
     pub(crate) fn has_told(&self, node: NodeId) -> bool {
         let reports = self.reports.lock();
         let told = reports.spaces.get(&node);
-        told.is_some_and(|(_, at)| reports.ticks - at <= self.silence_ticks)
+        told.is_some_and(|(_, at)| reports.is_recent(*at, self.silence_ticks))
     }
 
     /// Whether a leader accepts no commands, as too few voters have space.
@@ -237,11 +237,15 @@ impl Reports {
             Some((space, at)) => (*space, *at),
             None => (LogSpace::UNKNOWN, self.elected),
         };
-        if self.ticks - since > silence_ticks {
-            LogSpace::NONE
-        } else {
+        if self.is_recent(since, silence_ticks) {
             space
+        } else {
+            LogSpace::NONE
         }
+    }
+
+    fn is_recent(&self, at: u64, silence_ticks: u64) -> bool {
+        self.ticks - at <= silence_ticks
     }
 }
 

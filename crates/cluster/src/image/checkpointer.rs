@@ -41,9 +41,9 @@ pub struct ImageOptions {
     pub log_bytes: u64,
     /// Number of entries after which one is due. Default 500,000.
     pub entries: u64,
-    /// The longest time for which the writing of an image is spread while commands are executed, unless somebody waits for it
-    /// or the log's space is short. Zero: as fast as the disk takes it. Default 30 s.
-    pub spread: Duration,
+    /// Bytes per second with which an image is written at least. It is written faster if the log grows fast, and as fast as the
+    /// disk takes it if somebody waits for it or the log's space is short. Default 64 MiB.
+    pub bytes_per_second_min: u64,
 }
 
 impl Default for ImageOptions {
@@ -51,7 +51,7 @@ impl Default for ImageOptions {
         Self {
             log_bytes: 1 << 30,
             entries: 500_000,
-            spread: Duration::from_secs(30),
+            bytes_per_second_min: 64 << 20,
         }
     }
 }
@@ -74,7 +74,7 @@ pub(crate) struct Checkpointer {
     backup: Option<ConnectionId>,
     /// An image is due, whatever has grown.
     is_wanted: bool,
-    /// The next image is not spread: another node or a client waits for it.
+    /// The next image is written as fast as possible: another node or a client waits for it.
     is_urgent: bool,
     /// Looks before another image is due.
     pause: u32,
@@ -259,12 +259,12 @@ impl Checkpointer {
         if self.shared.planted.has(Fault::TruncateBeforeImage) {
             self.truncate(&snapshot)?;
         }
-        let spread = if std::mem::take(&mut self.is_urgent) {
-            Duration::ZERO
+        let rate_min = if std::mem::take(&mut self.is_urgent) {
+            u64::MAX
         } else {
-            self.options.spread
+            self.options.bytes_per_second_min
         };
-        let pace = ImagePace::new(spread, expected_bytes, self.growth() / 2, Instant::now());
+        let pace = ImagePace::new(rate_min, expected_bytes, self.growth() / 2, Instant::now());
         let go_on = |written| self.go_on(&pace, written);
         let write = || self.shared.replica.write_image(view, go_on);
         let written = self.shared.metrics.during_image(write);

@@ -113,7 +113,7 @@ impl World {
                 images: ImageOptions {
                     entries: images,
                     // Its time is not the processor's.
-                    spread: Duration::ZERO,
+                    bytes_per_second_min: u64::MAX,
                     ..ImageOptions::default()
                 },
                 groups: GroupOptions {

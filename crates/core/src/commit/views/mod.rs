@@ -107,6 +107,16 @@ pub(crate) struct SeenViews {
     value: Vec<u8>,
 }
 
+impl SeenViews {
+    /// The list of the views, which has this number.
+    fn list_at(&mut self, number: u64, views: &Views) -> &ViewList {
+        if self.list.number != number {
+            self.list = views.list();
+        }
+        &self.list
+    }
+}
+
 /// One view.
 pub(crate) struct ViewState {
     /// Commits of later epochs come after it.
@@ -291,10 +301,8 @@ impl Views {
         if number == 0 {
             return false;
         }
-        if seen.list.number != number {
-            seen.list = self.list();
-        }
-        let newest = seen.list.newest_before(epoch, epochs, |_| true);
+        let list = seen.list_at(number, self);
+        let newest = list.newest_before(epoch, epochs, |_| true);
         newest.is_some_and(|(_, stamp)| records.any(|record| record.creation() <= stamp))
     }
 
@@ -325,10 +333,8 @@ impl Views {
         writes: impl Iterator<Item = Overwritten<'w>>,
         seen: &mut SeenViews,
     ) {
+        seen.list_at(number, self);
         let SeenViews { list, value } = seen;
-        if list.number != number {
-            *list = self.list();
-        }
         // No older view sees a newer version, and most versions are newer soon after a view was
         // opened.
         let Some((_, newest_stamp)) = list.newest_before(epoch, epochs, |_| true) else {
