@@ -138,4 +138,15 @@ mod tests {
         assert!(!mailbox.put_within(6, 1, 10));
         assert_eq!(mailbox.take_all(None).unwrap(), [4, 5]);
     }
+
+    #[test]
+    fn an_item_or_the_end_ends_a_wait_and_stays() {
+        let mailbox = Mailbox::default();
+        assert!(!mailbox.wait(Duration::from_millis(1)));
+        mailbox.put(1);
+        assert!(mailbox.wait(Duration::MAX));
+        assert_eq!(mailbox.take_all(None).unwrap(), [1]);
+        mailbox.close();
+        assert!(mailbox.wait(Duration::MAX));
+    }
 }

@@ -265,7 +265,15 @@ impl Checkpointer {
             self.options.bytes_per_second_min
         };
         let pace = ImagePace::new(rate_min, expected_bytes, self.growth() / 2, Instant::now());
-        let go_on = |written| self.go_on(&pace, written);
+        // Exactly, and not by whole files.
+        let log_bytes = self.shared.store.bytes_written();
+        let go_on = |written| {
+            let is_ahead = || {
+                let grown = self.shared.store.bytes_written() - log_bytes;
+                pace.is_ahead(written, grown, Instant::now())
+            };
+            self.wait_while(is_ahead)
+        };
         let write = || self.shared.replica.write_image(view, go_on);
         let written = self.shared.metrics.during_image(write);
         let report = match written {
@@ -305,12 +313,8 @@ impl Checkpointer {
 
     /// Waits while the image is ahead of its pace. Whatever happens ends the wait, as it may be somebody who needs the image.
     /// Returns false once the node stops.
-    fn go_on(&self, pace: &ImagePace, written: u64) -> bool {
+    fn wait_while(&self, is_ahead: impl Fn() -> bool) -> bool {
         let images = &self.shared.images;
-        let is_ahead = || {
-            let grown = self.log_grown().saturating_sub(self.log_then);
-            pace.is_ahead(written, grown, Instant::now())
-        };
         while is_ahead() && !self.is_space_short() && !images.wait(PACE_WAIT) {}
         !images.is_closed()
     }

@@ -12,7 +12,9 @@ use super::node::{Part, SimNode, addresses_of};
 use crate::events::ImageEvent;
 use crate::groups::producer::RequestLimits;
 use crate::groups::worker::GroupOptions;
+use crate::image::checkpointer::ImageOptions;
 use crate::log_space::LogSpace;
+use crate::metrics::Count;
 use crate::network::{ClientName, ConnectionId, Inbox as _, NodeId};
 use crate::node::NodeOptions;
 use crate::payload::{Payload, PayloadBuilder};
@@ -34,7 +36,21 @@ struct SingleNode {
 impl SingleNode {
     /// A node with this limit of its log that leads.
     fn start(log_bytes_max: Option<u64>, session_idle_close: Option<Duration>) -> Self {
+        // Its parts run one after the other.
+        let images = ImageOptions {
+            bytes_per_second_min: u64::MAX,
+            ..ImageOptions::default()
+        };
+        Self::start_with(log_bytes_max, session_idle_close, images)
+    }
+
+    fn start_with(
+        log_bytes_max: Option<u64>,
+        session_idle_close: Option<Duration>,
+        images: ImageOptions,
+    ) -> Self {
         let options = NodeOptions {
+            images,
             heartbeat: Duration::from_secs(20),
             election_timeout: Duration::from_secs(60),
             groups: GroupOptions {
@@ -356,4 +372,41 @@ fn the_log_that_a_copying_node_needs_is_kept() {
     for _ in 0..400 {
         assert!(write(&mut single));
     }
+}
+
+/// Without writes, an image of this rate would take weeks.
+#[test]
+fn an_image_waits_for_the_log_until_something_happens() {
+    let images = ImageOptions {
+        log_bytes: 1 << 20,
+        bytes_per_second_min: 1,
+        ..ImageOptions::default()
+    };
+    let mut single = SingleNode::start_with(None, None, images);
+    let (table, session) = (single.create_table(), single.open_session(1));
+    for number in 1..=200 {
+        let mut request = group(session, number, table, 1, 20_000);
+        if let Request::Submit { commands, .. } = &mut request
+            && let Some(Command::Write(write)) = commands.first_mut()
+        {
+            write.rows[0].1 = vec![number as u8];
+        }
+        let answer = single.ask(request);
+        assert!(matches!(answer, Response::Results { .. }), "{answer:?}");
+    }
+    single.writes_images = true;
+    let shared = Arc::clone(single.shared());
+    let other = std::thread::spawn(move || {
+        let written = || shared.metrics.count(Count::ImagesWritten);
+        while !shared.metrics.is_image_in_progress() && written() == 0 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        // Long enough for an image that does not wait.
+        std::thread::sleep(Duration::from_millis(300));
+        assert_eq!(written(), 0);
+        shared.images.put(ImageEvent::NoRoom);
+    });
+    single.look();
+    other.join().expect("the image has waited");
+    assert_eq!(single.shared().metrics.count(Count::ImagesWritten), 1);
 }

@@ -342,6 +342,11 @@ impl NodeStore {
         self.budget.bytes()
     }
 
+    /// Bytes that were written to the log since this opening, padding included.
+    pub(crate) fn bytes_written(&self) -> u64 {
+        self.log.counters().frame_bytes
+    }
+
     /// Makes everything durable, records the end of the log in the manifest, and releases the
     /// directory. Has no effect if it was closed before. Payloads can still be read.
     ///
