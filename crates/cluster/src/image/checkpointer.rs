@@ -264,12 +264,16 @@ impl Checkpointer {
         } else {
             self.options.bytes_per_second_min
         };
-        let pace = ImagePace::new(rate_min, expected_bytes, self.growth() / 2, Instant::now());
+        let pace = ImagePace::new(rate_min, expected_bytes, Instant::now());
+        let part = |grown: u64, all: u64| grown as f64 / all.max(1) as f64;
+        let (entries, growth) = (self.options.entries, self.growth());
         // Exactly, and not by whole files.
-        let log_bytes = self.shared.store.bytes_written();
+        let bytes_then = self.shared.store.bytes_written();
         let go_on = |written| {
             let is_ahead = || {
-                let grown = self.shared.store.bytes_written() - log_bytes;
+                let bytes = self.shared.store.bytes_written() - bytes_then;
+                let applied = self.shared.applied() - snapshot.position.index;
+                let grown = part(bytes, growth).max(part(applied, entries));
                 pace.is_ahead(written, grown, Instant::now())
             };
             self.wait_while(is_ahead)
