@@ -121,8 +121,9 @@ impl Checkpointer {
             }
             ImageEvent::View(opened) => {
                 self.waiting -= 1;
-                if let Some(opened) = opened {
-                    self.take(*opened)?;
+                match opened {
+                    Some(opened) => self.take(*opened)?,
+                    None => self.is_urgent = false,
                 }
                 if self.waiting == 0
                     && let Some(client) = self.backup.take()
@@ -265,19 +266,9 @@ impl Checkpointer {
             self.options.bytes_per_second_min
         };
         let pace = ImagePace::new(rate_min, expected_bytes, Instant::now());
-        let part = |grown: u64, all: u64| grown as f64 / all.max(1) as f64;
-        let (entries, growth) = (self.options.entries, self.growth());
-        // Exactly, and not by whole files.
-        let bytes_then = self.shared.store.bytes_written();
-        let go_on = |written| {
-            let is_ahead = || {
-                let bytes = self.shared.store.bytes_written() - bytes_then;
-                let applied = self.shared.applied() - snapshot.position.index;
-                let grown = part(bytes, growth).max(part(applied, entries));
-                pace.is_ahead(written, grown, Instant::now())
-            };
-            self.wait_while(is_ahead)
-        };
+        let begin = (snapshot.position.index, self.shared.store.bytes_written());
+        let is_ahead = |written| pace.is_ahead(written, self.part_grown(begin), Instant::now());
+        let go_on = |written| self.wait_while(|| is_ahead(written));
         let write = || self.shared.replica.write_image(view, go_on);
         let written = self.shared.metrics.during_image(write);
         let report = match written {
@@ -313,6 +304,16 @@ impl Checkpointer {
         let makes_space = self.shared.store.has_room() || has_more || self.kept_through().is_some();
         self.shared.truncation.note(makes_space);
         Ok(())
+    }
+
+    /// How much the log has grown since it had this last entry and this number of bytes was written to it: the part of what makes
+    /// the next image due.
+    fn part_grown(&self, (index, bytes_then): (u64, u64)) -> f64 {
+        let part = |grown: u64, all: u64| grown as f64 / all.max(1) as f64;
+        // Exactly, and not by whole files.
+        let bytes = self.shared.store.bytes_written().saturating_sub(bytes_then);
+        let entries = self.shared.applied().saturating_sub(index);
+        part(bytes, self.growth()).max(part(entries, self.options.entries))
     }
 
     /// Waits while the image is ahead of its pace. Whatever happens ends the wait, as it may be somebody who needs the image.
