@@ -1,6 +1,6 @@
 //! Reads that followers answer.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use namiki_client::protocol::{Command, Outcome, ScanRange, Write};
@@ -159,9 +159,9 @@ fn nodes_are_compared_while_they_serve() {
         assert!(states.are_equal(), "{states:?}");
         states.lsn
     };
-    let is_over = AtomicBool::new(false);
+    let (is_over, acknowledged) = (AtomicBool::new(false), AtomicU64::new(0));
     std::thread::scope(|scope| {
-        let is_over = &is_over;
+        let (is_over, acknowledged) = (&is_over, &acknowledged);
         let writer = scope.spawn(move || {
             let mut written = 0_u64;
             while !is_over.load(Ordering::Relaxed) {
@@ -169,9 +169,17 @@ fn nodes_are_compared_while_they_serve() {
                 let key = (written % 100).to_le_bytes();
                 let group = session.submit(vec![put(table, &key, written)]).unwrap();
                 assert_eq!(session.wait(group).unwrap(), [Outcome::Done]);
+                acknowledged.store(written, Ordering::Relaxed);
             }
         });
-        let lsns: Vec<u64> = (0..3).map(|_| compare()).collect();
+        let compare_later = || {
+            let before = acknowledged.load(Ordering::Relaxed);
+            while acknowledged.load(Ordering::Relaxed) == before && !writer.is_finished() {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            compare()
+        };
+        let lsns: Vec<u64> = (0..3).map(|_| compare_later()).collect();
         is_over.store(true, Ordering::Relaxed);
         writer.join().unwrap();
         assert!(lsns.is_sorted_by(|one, next| one < next), "{lsns:?}");
