@@ -2,13 +2,12 @@
 //!
 //! An image is due when the log has grown by [`ImageOptions::log_bytes`] since the last one, or by what that one has, if
 //! that is more, and at the latest by an eighth of the log's limit; or by a number of entries, as those stay in memory. Nodes
-//! take theirs at different times: the leader last.
+//! begin theirs one after the other, the leader last; they may overlap.
 //!
 //! The log is then truncated through the image *before*: a node that was away for a moment gets entries, not an image. When
 //! space is *short* (half of the limit is used, or the leader would refuse commands), the log is truncated through the new image, and
-//! that is due soon: the limit has to hold however fast the log fills. Otherwise its writing is spread over a part of the time
-//! until the next one (`pace.rs`). The log above an image that another node copies stays
-//! until that node follows (`kept_log.rs`); other images make no space then.
+//! that is due soon: the limit has to hold however fast the log fills. Otherwise the image is written at a pace (`pace.rs`). The
+//! log above an image that another node copies stays until that node follows (`kept_log.rs`); other images make no space then.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -31,7 +30,7 @@ use crate::storage::{Snapshot, StoreError};
 /// Looks after a failure before the next image is due.
 const PAUSE_LOOKS: u32 = 50;
 
-/// The longest wait between two looks whether an image that is being written may go on.
+/// Longest wait before the pace is checked again.
 const PACE_WAIT: Duration = Duration::from_millis(10);
 
 /// When images are due, and how fast they are written.
@@ -41,8 +40,8 @@ pub struct ImageOptions {
     pub log_bytes: u64,
     /// Number of entries after which one is due. Default 500,000.
     pub entries: u64,
-    /// Bytes per second with which an image is written at least. It is written faster if the log grows fast, and as fast as the
-    /// disk takes it if somebody waits for it or the log's space is short. Default 64 MiB.
+    /// Lowest average rate, from the begin of an image, to which its writing is slowed, in bytes per second; more than 0. Writing
+    /// is not slowed if another node or a backup was waiting when it began, or the log's space is short. Default 64 MiB.
     pub bytes_per_second_min: u64,
 }
 
@@ -230,7 +229,7 @@ impl Checkpointer {
         let shared = &self.shared;
         let limit = shared.store.log_bytes_max();
         let growth = self.growth();
-        // In quarters: nodes one after the other, and the leader last.
+        // In quarters: nodes begin one after the other, and the leader last.
         let turn = if shared.leads() {
             5
         } else {
@@ -267,7 +266,7 @@ impl Checkpointer {
         };
         let pace = ImagePace::new(rate_min, expected_bytes, Instant::now());
         let begin = (snapshot.position.index, self.shared.store.bytes_written());
-        let is_ahead = |written| pace.is_ahead(written, self.part_grown(begin), Instant::now());
+        let is_ahead = |written| pace.is_ahead(written, self.log_fraction(begin), Instant::now());
         let go_on = |written| self.wait_while(|| is_ahead(written));
         let write = || self.shared.replica.write_image(view, go_on);
         let written = self.shared.metrics.during_image(write);
@@ -306,18 +305,18 @@ impl Checkpointer {
         Ok(())
     }
 
-    /// How much the log has grown since it had this last entry and this number of bytes was written to it: the part of what makes
-    /// the next image due.
-    fn part_grown(&self, (index, bytes_then): (u64, u64)) -> f64 {
-        let part = |grown: u64, all: u64| grown as f64 / all.max(1) as f64;
+    /// Growth of the log since it had this last entry and this number of written bytes, as a fraction of the growth that makes
+    /// the next image due: bytes or entries, whichever is more.
+    fn log_fraction(&self, (index, bytes_then): (u64, u64)) -> f64 {
+        let fraction = |grown: u64, all: u64| grown as f64 / all.max(1) as f64;
         // Exactly, and not by whole files.
         let bytes = self.shared.store.bytes_written().saturating_sub(bytes_then);
         let entries = self.shared.applied().saturating_sub(index);
-        part(bytes, self.growth()).max(part(entries, self.options.entries))
+        fraction(bytes, self.growth()).max(fraction(entries, self.options.entries))
     }
 
-    /// Waits while the image is ahead of its pace. Whatever happens ends the wait, as it may be somebody who needs the image.
-    /// Returns false once the node stops.
+    /// Waits while the image is ahead of its pace. Any event ends the wait, because a node or a client may need the image, and
+    /// stays in the queue, so the rest is written without waits. Returns false once the node stops.
     fn wait_while(&self, is_ahead: impl Fn() -> bool) -> bool {
         let images = &self.shared.images;
         while is_ahead() && !self.is_space_short() && !images.wait(PACE_WAIT) {}

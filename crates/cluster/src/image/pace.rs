@@ -1,22 +1,21 @@
-//! The pace of an image: its writing is spread over a part of the time until the next one is due, so that the disk and the
-//! processors serve commands meanwhile.
+//! The pace of an image: writing it is slowed, which leaves the disk and the processors to commands.
 //!
-//! The image keeps up with the log: when that has grown by half of what makes the next image due, in bytes or entries, this one
-//! is to be written. So a load that is twice as fast has images twice as fast. But an image is never slower than a rate, so that
-//! it also ends if no log is written, and small images end soon: commits are slower while its view is open.
+//! When the log has grown by half of what makes the next image due, in bytes or entries, the image must be complete. So at twice
+//! the load, images are written twice as fast. There is also a lowest average rate: an image ends although no log is written, and
+//! small images end soon, because commits cost more while an image's view is open.
 
 use std::time::Instant;
 
-/// The part of the time until the next image is due within which this one is to end.
-const PART: f64 = 0.5;
+/// The image must be complete at this fraction of the log's growth that makes the next one due.
+const FRACTION: f64 = 0.5;
 
 /// The writing of one image.
 #[derive(Debug)]
 pub(super) struct ImagePace {
     begun: Instant,
-    /// The slowest rate.
+    /// The lowest average rate.
     bytes_per_second: u64,
-    /// Bytes that the image is expected to have; what exceeds them is written without a pause.
+    /// Expected length of the image. Bytes above it are written without waits.
     expected_bytes: u64,
 }
 
@@ -29,12 +28,11 @@ impl ImagePace {
         }
     }
 
-    /// Whether the image is further than it need be, when it has `written` bytes and the log has grown by this part of what makes
-    /// the next one due.
-    pub(super) fn is_ahead(&self, written: u64, part: f64, now: Instant) -> bool {
+    /// Whether more is written than the pace requires; `log_fraction`: of the log's growth that makes the next image due.
+    pub(super) fn is_ahead(&self, written: u64, log_fraction: f64, now: Instant) -> bool {
         let passed = now.saturating_duration_since(self.begun);
         let by_time = passed.as_secs_f64() * self.bytes_per_second as f64;
-        let by_log = self.expected_bytes as f64 * part / PART;
+        let by_log = self.expected_bytes as f64 * log_fraction / FRACTION;
         written as f64 > by_time.max(by_log) && written < self.expected_bytes
     }
 }

@@ -1,7 +1,7 @@
 //! One node alone, which gets requests one by one: what a leader answers in which state.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use namiki_client::protocol::{
     Command, MemberChange, Outcome, Request, Response, SessionEntry, SessionId, Write,
@@ -36,7 +36,7 @@ struct SingleNode {
 impl SingleNode {
     /// A node with this limit of its log that leads.
     fn start(log_bytes_max: Option<u64>, session_idle_close: Option<Duration>) -> Self {
-        // Its parts run one after the other.
+        // While an image is written, no other part runs, and the log cannot grow.
         let images = ImageOptions {
             bytes_per_second_min: u64::MAX,
             ..ImageOptions::default()
@@ -398,15 +398,24 @@ fn an_image_waits_for_the_log_until_something_happens() {
     let shared = Arc::clone(single.shared());
     let other = std::thread::spawn(move || {
         let written = || shared.metrics.count(Count::ImagesWritten);
-        while !shared.metrics.is_image_in_progress() && written() == 0 {
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        let watchdog = Instant::now() + Duration::from_secs(60);
+        let wait_until = |is_over: &dyn Fn() -> bool| {
+            while !is_over() && Instant::now() < watchdog {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        };
+        wait_until(&|| shared.metrics.is_image_in_progress() || written() > 0);
         // Long enough for an image that does not wait.
         std::thread::sleep(Duration::from_millis(300));
-        assert_eq!(written(), 0);
+        let waits = shared.metrics.is_image_in_progress() && written() == 0;
         shared.images.put(ImageEvent::NoRoom);
+        wait_until(&|| written() > 0);
+        let has_ended = written() > 0;
+        // Also ends an image that waits on.
+        shared.close();
+        assert!(waits && has_ended, "waits: {waits}, has ended: {has_ended}");
     });
     single.look();
-    other.join().expect("the image has waited");
+    other.join().expect("the image waits, and ends");
     assert_eq!(single.shared().metrics.count(Count::ImagesWritten), 1);
 }

@@ -112,7 +112,7 @@ impl World {
                 heartbeat: Duration::from_millis(60),
                 images: ImageOptions {
                     entries: images,
-                    // Its time is not the processor's.
+                    // While an image is written, no simulated time passes and no log is written.
                     bytes_per_second_min: u64::MAX,
                     ..ImageOptions::default()
                 },

@@ -49,7 +49,8 @@ impl Replica {
     }
 
     /// Writes the image of this view's entry, and makes it the one that an opening begins with. `go_on` is called with the
-    /// bytes of the files so far, about every 50 ms, and ends the writing if it returns false. One image is written at a time.
+    /// bytes of the files so far after each piece of rows, about 1 MiB, and ends the writing if it returns false. It may wait: the
+    /// view stays open, and one image is written at a time.
     ///
     /// # Errors
     /// [`Error::CheckpointFailed`], [`Error::Manifest`], [`Error::AnotherWriter`]; [`Error::TableNotLoaded`];
