@@ -94,6 +94,7 @@ impl Parts {
             term: recovered.term,
             vote: recovered.vote,
             commit: recovered.commit,
+            persisted: recovered.persisted,
             snapshot: recovered.snapshot.position,
             members: recovered.snapshot.members.clone(),
             entries: recovered.entries,

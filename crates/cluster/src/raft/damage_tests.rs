@@ -18,6 +18,7 @@ use super::test_options::{ELECTION_TICKS, options};
 use crate::entry::{ENTRY_VERSION, EntryBody, LogEntry, PayloadName, PayloadRef};
 use crate::fault_injection::FaultInjection;
 use crate::network::{NodeId, PeerMessage};
+use crate::storage::RaftRecord;
 
 /// The durable payloads.
 #[derive(Default)]
@@ -59,6 +60,7 @@ fn driver_of(founders: u64, node: u64, lost: &[u64], tables_lost: bool) -> (Raft
         founders: (1..=founders).map(NodeId::first).collect(),
         term: 1,
         commit: 10,
+        persisted: 10,
         entries: entries.collect(),
         missing: lost.iter().map(|number| payload(*number)).collect(),
         tables_lost,
@@ -88,6 +90,55 @@ fn answer_starts(drivers: &mut [RaftDriver]) {
             }
         }
     }
+}
+
+/// A payload that is damaged while nothing happens must count as one that was persisted.
+#[test]
+fn an_idle_node_records_once_what_is_persisted() {
+    let (mut driver, _) = driver_of(1, 1, &[], false);
+    let mut recorded = Vec::new();
+    for _ in 0..10 * ELECTION_TICKS {
+        driver.handle([RaftEvent::Tick]);
+        for effect in driver.take_effects() {
+            if let RaftEffect::AppendRaft { batch, records } = effect {
+                driver.handle([RaftEvent::BatchDurable(batch)]);
+                recorded.extend(records);
+            }
+        }
+    }
+    let [.., RaftRecord::Entry(entry), commit, persisted] = &recorded[..] else {
+        panic!("{recorded:?}");
+    };
+    assert_eq!((entry.index, &entry.body), (11, &EntryBody::Empty));
+    assert_eq!(commit, &RaftRecord::Commit { index: 11 });
+    assert_eq!(persisted, &RaftRecord::Persisted { index: 11 });
+}
+
+/// It acknowledges them, and later damage to their payloads must count as damage.
+#[test]
+fn a_start_records_that_what_it_finds_is_persisted() {
+    let entry = |index| LogEntry {
+        index,
+        term: 1,
+        body: EntryBody::Empty,
+    };
+    let restored = RestoredRaft {
+        founders: (1..=3).map(NodeId::first).collect(),
+        term: 1,
+        commit: 5,
+        persisted: 7,
+        entries: (1..=10).map(entry).collect(),
+        ..RestoredRaft::default()
+    };
+    let options = options(NodeId::first(1), FaultInjection::default());
+    let mut driver = RaftDriver::new(&options, restored, Arc::new(Disk::default())).unwrap();
+    let recorded: Vec<_> = (driver.take_effects().into_iter())
+        .filter_map(|effect| match effect {
+            RaftEffect::AppendRaft { records, .. } => Some(records),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(recorded, [[RaftRecord::Persisted { index: 10 }]]);
 }
 
 /// The requests for images in some ticks, with the tick of each.

@@ -73,6 +73,8 @@ pub(crate) struct RestoredRaft {
     pub(crate) vote: u64,
     /// The last entry known to be committed; the snapshot's or a later one.
     pub(crate) commit: u64,
+    /// The persisted index that stream 0 records. The driver records that all entries are persisted, if it is lower.
+    pub(crate) persisted: u64,
     /// The durable image that the tables start from; the log begins behind it.
     pub(crate) snapshot: LogPosition,
     /// The members at the snapshot, as [`Membership::encode`] has them. Empty: the voters that the
@@ -121,7 +123,9 @@ pub(crate) struct RaftDriver {
     /// The batch with that record.
     pub(super) vote_batch: u64,
     pub(super) recorded_commit: u64,
-    recorded_persisted: u64,
+    pub(super) recorded_persisted: u64,
+    /// Ticks since records were appended.
+    pub(super) unrecorded_ticks: usize,
     /// The term in which it leads, according to its effects.
     pub(super) leads: Option<u64>,
     pub(super) election_ticks: usize,
@@ -207,7 +211,7 @@ impl RaftDriver {
         let snapshot = restored.snapshot;
         let planted = options.planted;
         let log = EntryLog::new(snapshot, restored.entries, hard_state, membership, planted);
-        let recorded_persisted = log.last();
+        let last = log.last();
         let config = Config {
             id: options.node.to_raft(),
             applied: snapshot.index,
@@ -227,7 +231,7 @@ impl RaftDriver {
         let raft = RawNode::new(&config, log, &logger).map_err(RaftError::Start)?;
         let had = AtStart {
             term: restored.term,
-            last: recorded_persisted,
+            last,
         };
         let inquiry = InquiryOptions {
             backup: restored.backup,
@@ -263,7 +267,8 @@ impl RaftDriver {
             recorded_vote: (restored.term, restored.vote),
             vote_batch: 0,
             recorded_commit: restored.commit,
-            recorded_persisted,
+            recorded_persisted: restored.persisted,
+            unrecorded_ticks: 0,
             leads: None,
             election_ticks: options.election_ticks,
             timeout_ticks: options.election_ticks,
@@ -289,6 +294,7 @@ impl RaftDriver {
             start: options.start,
         };
         driver.draw_timeout();
+        driver.record_found();
         driver.announce_members();
         driver.run_ready();
         // Not before the changes of the members in its own log are handed out.
@@ -393,6 +399,12 @@ impl RaftDriver {
         self.raft.store().get(index)
     }
 
+    /// The present term.
+    #[cfg(any(test, feature = "simulation"))]
+    pub(crate) fn term(&self) -> u64 {
+        self.raft.raft.term
+    }
+
     /// All entries.
     #[cfg(any(test, feature = "simulation"))]
     pub(crate) fn entries(&self) -> Vec<LogEntry> {
@@ -462,6 +474,7 @@ impl RaftDriver {
             self.stalled_ticks = 0;
             self.hand_over();
         }
+        self.record_progress_when_idle();
         self.promote_learner();
         self.propose_addresses();
         self.settle_members();
@@ -710,25 +723,6 @@ impl RaftDriver {
         if self.is_whole() && !self.lost.tables_lost && !self.withheld.is_empty() {
             let committed = std::mem::take(&mut self.withheld);
             self.effects.push(RaftEffect::Committed(committed));
-        }
-    }
-
-    /// Piggybacks progress, which need not be durable at any given time, on records that must be;
-    /// before them, so that later entries lower it.
-    pub(super) fn record_progress(&mut self, records: &mut Vec<RaftRecord>) {
-        let log = &self.raft.raft.raft_log;
-        let persisted = log.persisted;
-        let mut commit = log.committed.min(persisted);
-        if self.planted.has(Fault::KeepCommitBeyondCut) {
-            commit = log.committed;
-        }
-        if persisted > self.recorded_persisted {
-            records.insert(0, RaftRecord::Persisted { index: persisted });
-        }
-        self.recorded_persisted = persisted;
-        if commit > self.recorded_commit {
-            self.recorded_commit = commit;
-            records.insert(0, RaftRecord::Commit { index: commit });
         }
     }
 

@@ -31,7 +31,6 @@ use crate::fault_injection::Fault;
 use crate::membership::Membership;
 use crate::membership::MembershipChange;
 use crate::network::NodeId;
-use crate::storage::RaftRecord;
 
 /// A learner that lacks at most this number of entries is promoted: about the number in flight to a
 /// follower under load.
@@ -277,16 +276,6 @@ impl RaftDriver {
         let newest = self.inquiry.members();
         self.effects
             .push(RaftEffect::NewestMembers(Arc::new(newest.clone())));
-    }
-
-    /// Records the commit index, through the entry before the change, together with the change
-    /// (Z1).
-    pub(super) fn record_commit_before(&mut self, change: u64, records: &mut Vec<RaftRecord>) {
-        let index = self.raft.raft.raft_log.committed.min(change - 1);
-        if index > self.recorded_commit {
-            self.recorded_commit = index;
-            records.push(RaftRecord::Commit { index });
-        }
     }
 
     /// Reports that the members are durable, as soon as they are.

@@ -33,6 +33,7 @@ mod members_tests;
 mod message_codec;
 mod payloads_here;
 mod persistence;
+mod progress;
 mod reads;
 mod repair;
 mod send;

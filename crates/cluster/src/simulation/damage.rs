@@ -1,11 +1,12 @@
 //! Disks that damage data at rest: payloads of the log, on nodes that run, and images of the tables.
 //!
-//! A payload stays whole on another node that runs, or in its image: what all have lost is lost. A later frame follows: damage to the last
-//! frame of a stream cannot be told from a torn write. One image at a time is damaged, and only if another node can rebuild
-//! it: an image may be all that is left of truncated payloads. No disk is lost in such a run. Everything has to hold as in other
-//! runs, and in the end every node has everything.
+//! A payload stays whole on another node that runs, or in its image: what all have lost is lost. A node may forget what it has
+//! acknowledged if a payload is damaged before stream 0 says that it is persisted: only a minority does (`raft_damage.rs`). A later
+//! frame follows: above that index, damage to the last frame of a stream cannot be told from a torn write. One image at a time is
+//! damaged, and only if another node can rebuild it: an image may be all that is left of truncated payloads. No disk is lost in such a
+//! run. Everything has to hold as in other runs, and in the end every node has everything.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use namiki_platform::disk::Disk;
@@ -18,6 +19,8 @@ use crate::entry::{EntryBody, LogEntry, PayloadName};
 
 /// Frames begin at multiples of this.
 const BLOCK: usize = 512;
+/// Payloads of a term that may be ahead of their entries.
+const AHEAD_MAX: u64 = 64;
 
 impl World {
     /// Whether disks damage data in this run.
@@ -54,7 +57,7 @@ impl World {
         for _ in 0..1 + self.damage.random.index(4) {
             self.damage_payload(node);
         }
-        if self.damage.random.chance(0.5) {
+        if self.damage.random.chance(0.5) && self.nodes[node].running.is_some() {
             self.crash(node);
         }
     }
@@ -117,7 +120,7 @@ impl World {
             return;
         }
         for other in others {
-            if self.damage_frame(other, name) {
+            if self.damage_frame(other, name) && self.nodes[other].running.is_some() {
                 self.crash(other);
             }
         }
@@ -130,7 +133,8 @@ impl World {
         entries.iter().filter_map(name_of).collect()
     }
 
-    /// Damages the frame of a payload, unless it is the last one. Returns whether it did.
+    /// Damages the frame of a payload, unless it is the last one, or more than a minority would forget what it has acknowledged.
+    /// Returns whether it did.
     fn damage_frame(&mut self, node: usize, name: PayloadName) -> bool {
         let (Some(frame), Some(shared)) = (self.frame_of(node, name), self.nodes[node].shared())
         else {
@@ -143,16 +147,57 @@ impl World {
         };
         let is_last = !self.payloads_of(node).iter().any(is_behind);
         let place = shared.store.place_of(name).filter(|_| !is_last);
-        let is_damaged = place.is_some_and(|(path, offset)| {
-            let flipped = self.nodes[node].disk.flip(&path, offset, 0x55);
-            flipped.is_ok()
-        });
+        let forgets = self.forgets_without(node, name);
+        if !self.is_settled(node, &frame, name) || forgets && !self.can_forget(node) {
+            return false;
+        }
+        let is_damaged = place.is_some_and(|(path, at)| self.nodes[node].damage(&path, at));
         if is_damaged {
             self.damage.frames.insert((node, frame));
             self.report.damaged_payloads += 1;
-            self.nodes[node].is_damaged = true;
+            if forgets {
+                self.crash(node);
+                self.nodes[node].has_forgotten = true;
+            }
         }
         is_damaged
+    }
+
+    /// Whether a start cuts off an entry, which the node may have acknowledged, if the frame of this payload is damaged: stream 0 does
+    /// not say that it is persisted.
+    fn forgets_without(&self, node: usize, name: PayloadName) -> bool {
+        let Some(running) = &self.nodes[node].running else {
+            return false;
+        };
+        let in_frame = self.in_frame_of(node, name);
+        let persisted = running.parts.shared.store.recorded_persisted();
+        let entries = running.parts.raft.entries();
+        let mut unrecorded = entries.iter().filter(|entry| entry.index > persisted);
+        unrecorded.any(|entry| name_of(entry).is_some_and(|name| in_frame.contains(&name)))
+    }
+
+    /// Whether everything in the frame of a payload is known: a crash loses none of it, and no payload there waits for its entry.
+    fn is_settled(&self, node: usize, frame: &Frame, name: PayloadName) -> bool {
+        let Some(running) = &self.nodes[node].running else {
+            return false;
+        };
+        let named = self.payloads_of(node);
+        let of_worker = named.iter().filter(|it| it.worker == name.worker);
+        let mut lasts: BTreeMap<u64, u64> = BTreeMap::from([(running.parts.raft.term(), 0)]);
+        for name in of_worker {
+            let last = lasts.entry(name.term).or_default();
+            *last = name.number.max(*last);
+        }
+        let ahead = lasts.into_iter().flat_map(|(term, last)| {
+            let number = last + 1..=last + AHEAD_MAX;
+            number.map(move |number| PayloadName {
+                term,
+                number,
+                ..name
+            })
+        });
+        let mut frames = ahead.filter_map(|name| self.frame_of(node, name));
+        running.has_acted_on_all(&self.nodes[node].disk) && !frames.any(|it| it == *frame)
     }
 
     /// The frame of a durable payload.
@@ -233,9 +278,8 @@ impl World {
         }
         let file = &files[self.damage.random.index(files.len())];
         let offset = self.damage.random.below(file.len_bytes);
-        if disk.flip(&file.path, offset, 0x55).is_ok() {
+        if self.nodes[node].damage(&file.path, offset) {
             self.damage.image = Some((node, self.nodes[node].life));
-            self.nodes[node].is_damaged = true;
         }
     }
 }

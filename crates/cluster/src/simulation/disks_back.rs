@@ -27,11 +27,15 @@ impl World {
         &self.nodes[..self.options.nodes]
     }
 
-    /// Whether a disk may go back: all nodes run and vote, and a minority goes back.
+    /// Whether a disk may go back: all nodes run and vote, a minority goes back, and no payload was damaged since that only this disk may
+    /// have whole.
     fn can_go_back(&self, node: usize) -> bool {
         let lost = |it: &&SimNode| it.has_lost_promises();
         let others = self.members().iter().filter(lost).count();
-        let has_copy = self.nodes[node].copy.is_some() && !self.nodes[node].has_lost_promises();
+        let damaged = self.damage.frames.len();
+        let copy = self.nodes[node].copy.as_ref();
+        let has_copy = copy.is_some_and(|copy| copy.damaged == damaged)
+            && !self.nodes[node].has_lost_promises();
         self.has_faults && has_copy && others < self.options.nodes / 2 && self.all_vote()
     }
 
@@ -67,7 +71,7 @@ impl World {
         for it in 0..nodes {
             let is_kept = it == node || way == Way::Vote && !behind.contains(&it);
             if is_kept && !self.nodes[it].has_lost_promises() {
-                self.nodes[it].keep_copy();
+                self.nodes[it].keep_copy(self.damage.frames.len());
             }
         }
         if way != Way::Plain {

@@ -70,6 +70,22 @@ pub(super) struct Running {
     crash_from: usize,
 }
 
+impl Running {
+    /// Whether all that its disk has was seen by the node as durable: a crash does not lose any of it.
+    pub(super) fn has_acted_on_all(&self, disk: &SimDisk) -> bool {
+        self.crash_from == disk.events()
+    }
+}
+
+/// An earlier state of a disk.
+pub(super) struct DiskCopy {
+    disk: SimDisk,
+    /// The number of its events.
+    events: usize,
+    /// The frames that the disks of all nodes had damaged.
+    pub(super) damaged: usize,
+}
+
 /// A node and its disk.
 pub(super) struct SimNode {
     pub(super) id: NodeId,
@@ -85,8 +101,8 @@ pub(super) struct SimNode {
     pub(super) is_full: bool,
     /// Its disk does not answer for seconds.
     pub(super) is_stuck: bool,
-    /// An earlier state of its disk: the disk, and the number of its events.
-    pub(super) copy: Option<(SimDisk, usize)>,
+    /// An earlier state of its disk.
+    pub(super) copy: Option<DiskCopy>,
     /// Its disk went back, and it has not caught up since.
     pub(super) went_back: bool,
     /// Its disk has damaged stream 0, and it has not caught up since.
@@ -279,16 +295,33 @@ impl SimNode {
         }
     }
 
-    /// Keeps a copy of its disk.
-    pub(super) fn keep_copy(&mut self) {
-        self.copy = Some((self.disk.clone(), self.disk.events()));
+    /// Flips bits of a file. A crash does not undo it. Returns whether there is such a byte.
+    pub(super) fn damage(&mut self, path: &Path, offset: u64) -> bool {
+        let before = self.disk.events();
+        let is_damaged = self.disk.flip(path, offset, 0x55).is_ok();
+        if let Some(running) = &mut self.running
+            && running.crash_from == before
+        {
+            running.crash_from = self.disk.events();
+        }
+        self.is_damaged |= is_damaged;
+        is_damaged
+    }
+
+    /// Keeps a copy of its disk; `damaged`: the frames that the disks of all nodes have damaged.
+    pub(super) fn keep_copy(&mut self, damaged: usize) {
+        self.copy = Some(DiskCopy {
+            disk: self.disk.clone(),
+            events: self.disk.events(),
+            damaged,
+        });
     }
 
     /// A power failure, after which the disk is the kept copy.
     pub(super) fn go_back(&mut self) {
         self.running = None;
-        if let Some((disk, at)) = self.copy.take() {
-            self.disk = disk.crash_image(at, Loss::None);
+        if let Some(copy) = self.copy.take() {
+            self.disk = copy.disk.crash_image(copy.events, Loss::None);
             self.went_back = true;
         }
         (self.is_full, self.is_stuck) = (false, false);

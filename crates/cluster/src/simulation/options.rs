@@ -28,6 +28,8 @@ pub struct SimOptions {
     pub changes_members: bool,
     /// Few sessions may be open, and some clients open and close them all the time.
     pub few_sessions: bool,
+    /// Payloads become durable later than the records of their entries.
+    pub slow_payloads: bool,
     /// An injected fault, to verify that it is found.
     pub planted: Option<Fault>,
 }
@@ -48,6 +50,7 @@ impl SimOptions {
             damages: seed.is_multiple_of(3),
             changes_members: seed % 3 == 1,
             few_sessions: seed % 5 == 2,
+            slow_payloads: false,
             planted: None,
         }
     }
@@ -67,6 +70,7 @@ impl SimOptions {
                 SmallLogs::None
             },
             few_sessions: matches!(fault, Fault::EvictSession | Fault::SessionsNotCounted),
+            slow_payloads: fault == Fault::KeepPersisted,
             planted: Some(fault),
             ..self
         }

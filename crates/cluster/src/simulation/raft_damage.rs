@@ -52,10 +52,9 @@ impl World {
         let (path, at) = &frames[self.damage.random.index(frames.len())];
         // In the header or behind it.
         let at = at + 4 + self.damage.random.below(80);
-        let is_damaged = disk.flip(path, at, 0x55).is_ok();
+        let is_damaged = self.nodes[node].damage(path, at);
         if is_damaged {
             self.nodes[node].has_forgotten = true;
-            self.nodes[node].is_damaged = true;
             self.report.damaged_raft_logs += 1;
         }
         is_damaged

@@ -434,6 +434,9 @@ impl World {
                     Part::RaftWriter | Part::PayloadWriter(_) if self.nodes[node].is_slow => {
                         self.random.below(400 * MS)
                     }
+                    Part::PayloadWriter(_) if self.options.slow_payloads => {
+                        self.random.below(40 * MS)
+                    }
                     Part::RaftWriter | Part::PayloadWriter(_) => 50_000 + self.random.below(MS),
                     _ => self.random.below(100_000),
                 };
@@ -484,6 +487,8 @@ impl World {
         }
         let forgets = place.running.as_ref().is_some_and(|it| it.forgets);
         self.report.forgetful_starts += usize::from(forgets);
+        self.nodes[node].has_forgotten |= forgets;
+        let place = &self.nodes[node];
         if let Some(shared) = place.shared().filter(|_| applied > 0 && !lost) {
             // What its image has.
             self.checks.state(place.id, applied, state_hash(shared))?;

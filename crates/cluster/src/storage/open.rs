@@ -100,7 +100,7 @@ pub struct Recovered {
     pub truncated: u64,
     /// All entries through this index are committed. Never beyond the last entry.
     pub commit: u64,
-    /// Persisted index: missing data at or below it is damage. Never beyond the last entry.
+    /// The persisted index that the log records: missing data at or below it is damage. Never beyond the last entry.
     pub persisted: u64,
     /// The entries, from the one behind the snapshot, without gaps.
     pub entries: Vec<LogEntry>,

@@ -9,10 +9,10 @@
 //! - An entry at index i voids every entry at and above i, and lowers the persisted index to i − 1. A truncation does
 //!   the same without an entry.
 //! - *Cut.* The log ends before the first entry above the persisted index that lacks its payload:
-//!   it is missing, or does not match its digest. Entry and payload were not acknowledged. At or
+//!   it is missing, or does not match its digest. Entry and payload were not acknowledged, unless a frame
+//!   of the payload's stream is known to be damaged: the payload may have been in it, which is noted (`forgotten.rs`). At or
 //!   below the persisted index the payload once was durable, so its loss is damage: the entry
-//!   stays, and the payload is listed as missing. It is the same above the persisted index if a frame
-//!   of the payload's stream is known to be damaged: the payload may have been in it.
+//!   stays, and the payload is listed as missing.
 //! - The commit index is lowered to the last entry: a node may learn of a commit before it has the entry.
 //! - *Base records* (`base.rs`) stand for the segments before them, which may be gone. With a
 //!   snapshot at entry S, what is recovered is the log above S, if stream 0 has entry S with the

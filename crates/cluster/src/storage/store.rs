@@ -277,6 +277,12 @@ impl NodeStore {
         place.map(|place| (self.file_of(name, place), place.offset.into()))
     }
 
+    /// The last entry that stream 0 says to be persisted.
+    #[cfg(any(test, feature = "simulation"))]
+    pub(crate) fn recorded_persisted(&self) -> u64 {
+        self.head.lock().base.persisted
+    }
+
     /// Forgets the place of a payload that cannot be read back, so that it can be appended again.
     pub(crate) fn forget_damaged(&self, payload: &PayloadRef) {
         self.payloads.forget_place(payload);
