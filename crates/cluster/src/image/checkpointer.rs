@@ -5,10 +5,12 @@
 //! begin theirs one after the other, the leader last; they may overlap.
 //!
 //! The log is then truncated through the image *before*: a node that was away for a moment gets entries, not an image. When
-//! space is *short* (half of the limit is used, or the leader would refuse commands), the log is truncated through the new image, and
-//! that is due soon: the limit has to hold however fast the log fills. Otherwise the image is written at a pace (`pace.rs`). The
+//! space is *short* (half of the limit is used, the leader would refuse commands, or a writer waits for the log or the disk), the log
+//! is truncated through the last image. The next one is due soon if the log nears its limit: that has to hold however fast the log
+//! fills. A full disk alone does not make one due, as it needs space itself. Otherwise the image is written at a pace (`pace.rs`). The
 //! log above an image that another node copies stays until that node follows (`kept_log.rs`); other images make no space then.
 
+use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -27,7 +29,7 @@ use crate::raft::RaftEvent;
 use crate::shared::Shared;
 use crate::storage::{Snapshot, StoreError};
 
-/// Looks after a failure before the next image is due.
+/// Looks after a failure before the next image or truncation.
 const PAUSE_LOOKS: u32 = 50;
 
 /// Longest wait before the pace is checked again.
@@ -40,9 +42,9 @@ pub struct ImageOptions {
     pub log_bytes: u64,
     /// Number of entries after which one is due. Default 500,000.
     pub entries: u64,
-    /// Lowest average rate, from the begin of an image, to which its writing is slowed, in bytes per second; more than 0. Writing
-    /// is not slowed if another node or a backup was waiting when it began, or the log's space is short. Default 64 MiB.
-    pub bytes_per_second_min: u64,
+    /// Lowest average rate, from the begin of an image, to which its writing is slowed, in bytes per second. Writing is not slowed
+    /// while another node or a backup waits for an image, or space is short. Default 64 MiB.
+    pub bytes_per_second_min: NonZeroU64,
 }
 
 impl Default for ImageOptions {
@@ -50,9 +52,19 @@ impl Default for ImageOptions {
         Self {
             log_bytes: 1 << 30,
             entries: 500_000,
-            bytes_per_second_min: 64 << 20,
+            bytes_per_second_min: const { NonZeroU64::new(64 << 20).unwrap() },
         }
     }
+}
+
+/// Whether an image is due, whatever has grown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Wanted {
+    No,
+    /// The last one was not written.
+    Again,
+    /// Another node waits for it.
+    Soon,
 }
 
 /// Writes images.
@@ -63,6 +75,8 @@ pub(crate) struct Checkpointer {
     taken: Vec<Snapshot>,
     /// Bytes of the last one's files.
     image_bytes: u64,
+    /// Bytes of those that were written for it; 0: unknown.
+    written_bytes: u64,
     /// The length of the log, with all that was truncated, when the view of the last one was opened.
     log_then: u64,
     /// Bytes that were truncated.
@@ -71,29 +85,32 @@ pub(crate) struct Checkpointer {
     waiting: u32,
     /// A client waits for an image as of its request or later.
     backup: Option<ConnectionId>,
-    /// An image is due, whatever has grown.
-    is_wanted: bool,
-    /// The next image is written as fast as possible: another node or a client waits for it.
-    is_urgent: bool,
-    /// Looks before another image is due.
+    wanted: Wanted,
+    /// The same for the views that were asked for.
+    asked: Wanted,
+    /// Looks before another image is due: the last one has failed.
     pause: u32,
+    /// The same for a truncation.
+    truncation_pause: u32,
 }
 
 impl Checkpointer {
     /// `last`: the image that the node has started from.
     pub(crate) fn new(shared: Arc<Shared>, options: ImageOptions, last: Snapshot) -> Self {
         Self {
+            image_bytes: shared.replica.image_bytes(),
             shared,
             options,
             taken: vec![last],
-            image_bytes: 0,
+            written_bytes: 0,
             log_then: 0,
             truncated_bytes: 0,
             waiting: 0,
             backup: None,
-            is_wanted: false,
-            is_urgent: false,
+            wanted: Wanted::No,
+            asked: Wanted::No,
             pause: 0,
+            truncation_pause: 0,
         }
     }
 
@@ -106,6 +123,7 @@ impl Checkpointer {
             ImageEvent::Look => {
                 self.shared.pinned_images.lock().look();
                 self.pause = self.pause.saturating_sub(1);
+                self.truncation_pause = self.truncation_pause.saturating_sub(1);
                 self.ask_if_due();
                 self.truncate_if_due()
             }
@@ -115,26 +133,25 @@ impl Checkpointer {
                 self.truncate_if_due()
             }
             ImageEvent::Wanted => {
-                self.is_wanted = true;
+                self.wanted = Wanted::Soon;
                 Ok(())
             }
             ImageEvent::View(opened) => {
                 self.waiting -= 1;
-                match opened {
-                    Some(opened) => self.take(*opened)?,
-                    None => self.is_urgent = false,
+                if let Some(opened) = opened {
+                    self.take(*opened)?;
                 }
-                if self.waiting == 0
-                    && let Some(client) = self.backup.take()
-                {
-                    self.answer(client);
+                if self.waiting == 0 {
+                    self.asked = Wanted::No;
+                    if let Some(client) = self.backup.take() {
+                        self.answer(client);
+                    }
                 }
                 Ok(())
             }
             ImageEvent::Backup(client) => {
                 // A view that was asked for before may be older than the request.
                 self.backup = Some(client);
-                self.is_urgent = true;
                 self.ask_for_view();
                 Ok(())
             }
@@ -170,7 +187,7 @@ impl Checkpointer {
     /// Truncates the log if that is due: an earlier truncation has failed, or was of an earlier process, or a node that copies
     /// an image needed what it has now.
     fn truncate_if_due(&mut self) -> Result<(), NodeFailure> {
-        if self.pause > 0 || !self.is_space_short() {
+        if self.truncation_pause > 0 || !self.is_space_short() {
             return Ok(());
         }
         self.truncate_within(self.last())
@@ -191,15 +208,17 @@ impl Checkpointer {
 
     fn ask_if_due(&mut self) {
         let may = self.waiting == 0 && self.pause == 0 && !self.shared.tables_lost;
-        if may && (self.is_wanted || self.is_due()) {
+        let is_due = || self.truncation_pause == 0 && self.is_due();
+        if may && (self.wanted > Wanted::No || is_due()) {
             self.ask_for_view();
         }
     }
 
     fn ask_for_view(&mut self) {
         self.waiting += 1;
-        let again = std::mem::take(&mut self.is_wanted);
-        self.is_urgent |= again;
+        let wanted = std::mem::replace(&mut self.wanted, Wanted::No);
+        self.asked = self.asked.max(wanted);
+        let again = wanted > Wanted::No;
         let event = ApplierEvent::OpenImageView { again };
         self.shared.applier.put(event);
     }
@@ -216,7 +235,13 @@ impl Checkpointer {
 
     fn is_space_short(&self) -> bool {
         let store = &self.shared.store;
-        store.log_bytes() > store.log_bytes_max() / 2 || !store.has_room()
+        let writer_waits = self.shared.flow_control.is_full();
+        store.log_bytes() > store.log_bytes_max() / 2 || !store.has_room() || writer_waits
+    }
+
+    /// Whether another node or a client waits for an image.
+    fn is_waited_for(&self) -> bool {
+        self.backup.is_some() || self.wanted.max(self.asked) == Wanted::Soon
     }
 
     /// The growth of the log after which an image is due.
@@ -252,15 +277,16 @@ impl Checkpointer {
         let ViewForImage { view, snapshot } = opened;
         let log_now = self.log_grown();
         let log_before = std::mem::replace(&mut self.log_then, log_now);
-        let expected_bytes = match self.image_bytes {
-            0 => log_now.saturating_sub(log_before),
-            last => last,
+        let expected_bytes = match (self.written_bytes, self.image_bytes) {
+            (0, 0) => log_now.saturating_sub(log_before),
+            (0, all) => all,
+            (written, _) => written,
         };
         if self.shared.planted.has(Fault::TruncateBeforeImage) {
             self.truncate(&snapshot)?;
         }
-        let rate_min = if std::mem::take(&mut self.is_urgent) {
-            u64::MAX
+        let rate_min = if self.is_waited_for() {
+            NonZeroU64::MAX
         } else {
             self.options.bytes_per_second_min
         };
@@ -276,7 +302,7 @@ impl Checkpointer {
             Err(Error::Closed) => return Ok(()),
             Err(error) => {
                 // Also if no entry follows.
-                self.is_wanted = true;
+                self.wanted = self.wanted.max(self.asked).max(Wanted::Again);
                 self.shared.metrics.increment(Count::ImagesFailed);
                 self.shared.truncation.note(self.kept_through().is_some());
                 slog::warn!(self.shared.logger, "cannot write an image of the tables, so the log is not truncated; tries again";
@@ -285,7 +311,7 @@ impl Checkpointer {
                 return Ok(());
             }
         };
-        self.image_bytes = report.file_bytes;
+        (self.image_bytes, self.written_bytes) = (report.file_bytes, report.written_bytes);
         self.shared.metrics.increment(Count::ImagesWritten);
         (self.shared.metrics).add(Count::ImageBytesWritten, report.bytes);
         let before = self.last();
@@ -358,7 +384,7 @@ impl Checkpointer {
             Err(error) => {
                 slog::warn!(self.shared.logger, "cannot truncate the log; tries again";
                     "error" => %ErrorSentence(&error));
-                self.pause = PAUSE_LOOKS;
+                self.truncation_pause = PAUSE_LOOKS;
                 return Ok(());
             }
         };

@@ -4,6 +4,7 @@
 //! the load, images are written twice as fast. There is also a lowest average rate: an image ends although no log is written, and
 //! small images end soon, because commits cost more while an image's view is open.
 
+use std::num::NonZeroU64;
 use std::time::Instant;
 
 /// The image must be complete at this fraction of the log's growth that makes the next one due.
@@ -14,13 +15,13 @@ const FRACTION: f64 = 0.5;
 pub(super) struct ImagePace {
     begun: Instant,
     /// The lowest average rate.
-    bytes_per_second: u64,
-    /// Expected length of the image. Bytes above it are written without waits.
+    bytes_per_second: NonZeroU64,
+    /// Bytes that are expected to be written. Those above it are written without waits.
     expected_bytes: u64,
 }
 
 impl ImagePace {
-    pub(super) fn new(bytes_per_second: u64, expected_bytes: u64, begun: Instant) -> Self {
+    pub(super) fn new(bytes_per_second: NonZeroU64, expected_bytes: u64, begun: Instant) -> Self {
         Self {
             begun,
             bytes_per_second,
@@ -31,7 +32,7 @@ impl ImagePace {
     /// Whether more is written than the pace requires; `log_fraction`: of the log's growth that makes the next image due.
     pub(super) fn is_ahead(&self, written: u64, log_fraction: f64, now: Instant) -> bool {
         let passed = now.saturating_duration_since(self.begun);
-        let by_time = passed.as_secs_f64() * self.bytes_per_second as f64;
+        let by_time = passed.as_secs_f64() * self.bytes_per_second.get() as f64;
         let by_log = self.expected_bytes as f64 * log_fraction / FRACTION;
         written as f64 > by_time.max(by_log) && written < self.expected_bytes
     }
@@ -47,7 +48,7 @@ mod tests {
     fn an_image_waits_for_the_log_or_the_time() {
         let begun = Instant::now();
         let at = |s| begun + Duration::from_secs(s);
-        let pace = ImagePace::new(10, 1000, begun);
+        let pace = ImagePace::new(NonZeroU64::new(10).unwrap(), 1000, begun);
         assert!(!pace.is_ahead(0, 0.0, begun));
         assert!(pace.is_ahead(100, 0.0, begun));
         assert!(!pace.is_ahead(250, 0.125, begun));
@@ -63,6 +64,6 @@ mod tests {
     fn at_the_fastest_rate_nothing_waits() {
         let begun = Instant::now();
         let now = begun + Duration::from_nanos(1);
-        assert!(!ImagePace::new(u64::MAX, 1 << 40, begun).is_ahead(1 << 30, 0.0, now));
+        assert!(!ImagePace::new(NonZeroU64::MAX, 1 << 40, begun).is_ahead(1 << 30, 0.0, now));
     }
 }

@@ -478,12 +478,15 @@ pub(crate) fn run_loading(shared: &Shared) {
     shared.applier.put(ApplierEvent::TablesLoaded(loaded));
 }
 
-/// Handles the queued events of the checkpointer.
+/// Handles the queued events of the checkpointer, views last: then it is known whether a node or a client waits for the image.
 pub(crate) fn run_checkpointer(
     shared: &Shared,
     checkpointer: &mut Checkpointer,
     events: impl IntoIterator<Item = ImageEvent>,
 ) {
+    let is_view = |event: &ImageEvent| matches!(event, ImageEvent::View(_));
+    let (views, others): (Vec<_>, Vec<_>) = events.into_iter().partition(is_view);
+    let events = others.into_iter().chain(views);
     handle_all(shared, events, |event| checkpointer.handle(event));
 }
 

@@ -1,5 +1,6 @@
 //! One node alone, which gets requests one by one: what a leader answers in which state.
 
+use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -9,6 +10,7 @@ use namiki_client::protocol::{
 
 use super::network::{Outbox, Sent};
 use super::node::{Part, SimNode, addresses_of};
+use crate::entry::{PayloadName, PayloadRef};
 use crate::events::ImageEvent;
 use crate::groups::producer::RequestLimits;
 use crate::groups::worker::GroupOptions;
@@ -38,7 +40,7 @@ impl SingleNode {
     fn start(log_bytes_max: Option<u64>, session_idle_close: Option<Duration>) -> Self {
         // While an image is written, no other part runs, and the log cannot grow.
         let images = ImageOptions {
-            bytes_per_second_min: u64::MAX,
+            bytes_per_second_min: NonZeroU64::MAX,
             ..ImageOptions::default()
         };
         Self::start_with(log_bytes_max, session_idle_close, images)
@@ -374,12 +376,11 @@ fn the_log_that_a_copying_node_needs_is_kept() {
     }
 }
 
-/// Without writes, an image of this rate would take weeks.
-#[test]
-fn an_image_waits_for_the_log_until_something_happens() {
+/// A node with four megabytes of rows, whose first image is due and waits for the log: it would take weeks.
+fn with_slow_image() -> SingleNode {
     let images = ImageOptions {
         log_bytes: 1 << 20,
-        bytes_per_second_min: 1,
+        bytes_per_second_min: NonZeroU64::MIN,
         ..ImageOptions::default()
     };
     let mut single = SingleNode::start_with(None, None, images);
@@ -395,27 +396,105 @@ fn an_image_waits_for_the_log_until_something_happens() {
         assert!(matches!(answer, Response::Results { .. }), "{answer:?}");
     }
     single.writes_images = true;
+    single
+}
+
+fn images_written(shared: &Shared) -> u64 {
+    shared.metrics.count(Count::ImagesWritten)
+}
+
+/// Waits for this at most for a minute.
+fn wait_until(is_over: impl Fn() -> bool) {
+    let watchdog = Instant::now() + Duration::from_secs(60);
+    while !is_over() && Instant::now() < watchdog {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// An image waits until this happens, and not longer.
+fn check_that_an_image_waits_for(event: impl FnOnce(&Shared) + Send + 'static) -> SingleNode {
+    let mut single = with_slow_image();
     let shared = Arc::clone(single.shared());
     let other = std::thread::spawn(move || {
-        let written = || shared.metrics.count(Count::ImagesWritten);
-        let watchdog = Instant::now() + Duration::from_secs(60);
-        let wait_until = |is_over: &dyn Fn() -> bool| {
-            while !is_over() && Instant::now() < watchdog {
-                std::thread::sleep(Duration::from_millis(1));
-            }
-        };
-        wait_until(&|| shared.metrics.is_image_in_progress() || written() > 0);
+        wait_until(|| shared.metrics.is_image_in_progress() || images_written(&shared) > 0);
         // Long enough for an image that does not wait.
         std::thread::sleep(Duration::from_millis(300));
-        let waits = shared.metrics.is_image_in_progress() && written() == 0;
-        shared.images.put(ImageEvent::NoRoom);
-        wait_until(&|| written() > 0);
-        let has_ended = written() > 0;
+        let waits = shared.metrics.is_image_in_progress() && images_written(&shared) == 0;
+        event(&shared);
+        wait_until(|| !shared.metrics.is_image_in_progress());
+        let has_ended = !shared.metrics.is_image_in_progress();
         // Also ends an image that waits on.
         shared.close();
         assert!(waits && has_ended, "waits: {waits}, has ended: {has_ended}");
     });
     single.look();
     other.join().expect("the image waits, and ends");
-    assert_eq!(single.shared().metrics.count(Count::ImagesWritten), 1);
+    single
+}
+
+#[test]
+fn an_image_waits_until_an_event_comes() {
+    let single = check_that_an_image_waits_for(|shared| shared.images.put(ImageEvent::NoRoom));
+    assert_eq!(images_written(single.shared()), 1);
+}
+
+#[test]
+fn an_image_waits_until_the_log_has_grown() {
+    let single = check_that_an_image_waits_for(|shared| {
+        for number in 0..20 {
+            let name = PayloadName {
+                term: 1,
+                worker: 0,
+                number: 1000 + number,
+            };
+            let bytes = vec![7; 50_000];
+            let payload = PayloadRef::of(name, &bytes);
+            let append = shared.store.append_payload(&payload, &bytes);
+            append.expect("the log has room");
+            shared.store.flush_payloads(0).expect("the disk is whole");
+        }
+    });
+    assert_eq!(images_written(single.shared()), 1);
+}
+
+#[test]
+fn an_image_waits_until_the_disk_is_full() {
+    let single = check_that_an_image_waits_for(|shared| shared.flow_control.note_writer(true));
+    assert_eq!(images_written(single.shared()), 1);
+}
+
+#[test]
+fn an_image_waits_until_the_node_stops() {
+    let single = check_that_an_image_waits_for(Shared::close);
+    assert_eq!(images_written(single.shared()), 0);
+}
+
+/// The event comes when the view of the image is open, together with it.
+fn check_that_no_image_waits_after(event: ImageEvent) {
+    let mut single = with_slow_image();
+    single.shared().images.put(ImageEvent::Look);
+    for part in [Part::Checkpointer, Part::Applier] {
+        single.node.run(part, single.now_ns);
+    }
+    let shared = Arc::clone(single.shared());
+    assert_eq!(shared.images.len(), 1, "the view");
+    shared.images.put(event);
+    let other = std::thread::spawn(move || {
+        wait_until(|| images_written(&shared) > 0);
+        let is_written = images_written(&shared) > 0;
+        shared.close();
+        assert!(is_written, "the image waits");
+    });
+    single.node.run(Part::Checkpointer, single.now_ns);
+    other.join().expect("the image does not wait");
+}
+
+#[test]
+fn a_backup_does_not_wait_for_the_log() {
+    check_that_no_image_waits_after(ImageEvent::Backup(CONNECTION));
+}
+
+#[test]
+fn another_node_does_not_wait_for_the_log() {
+    check_that_no_image_waits_after(ImageEvent::Wanted);
 }

@@ -1,6 +1,7 @@
 //! Virtual time, and everything that happens in it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -113,7 +114,7 @@ impl World {
                 images: ImageOptions {
                     entries: images,
                     // While an image is written, no simulated time passes and no log is written.
-                    bytes_per_second_min: u64::MAX,
+                    bytes_per_second_min: NonZeroU64::MAX,
                     ..ImageOptions::default()
                 },
                 groups: GroupOptions {

@@ -35,6 +35,8 @@ pub struct ImageReport {
     pub rows: u64,
     /// The bytes of their keys and values.
     pub bytes: u64,
+    /// The bytes of the files that were written.
+    pub written_bytes: u64,
     /// The bytes of all files of the image.
     pub file_bytes: u64,
 }
@@ -97,8 +99,16 @@ impl Replica {
             stamp,
             rows: progress.rows,
             bytes: progress.bytes,
+            written_bytes: progress.file_bytes,
             file_bytes,
         })
+    }
+
+    /// The bytes of all files of the image that an opening would begin with; 0 without one.
+    #[must_use]
+    pub fn image_bytes(&self) -> u64 {
+        let present = self.db.shared.replica_image.lock();
+        present.as_ref().map_or(0, |image| image.list.file_bytes())
     }
 
     /// From the next image on, the tables have a history of their own, which goes by this number: a backup of the history
