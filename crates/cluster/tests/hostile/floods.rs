@@ -15,6 +15,7 @@ use namiki_client::protocol::{
     Write, decode, encoded,
 };
 use namiki_client::{BackupSource, ClientError, Security, status};
+use namiki_cluster::config::NodeConfig;
 
 use crate::cluster::{Cluster, NODES};
 use crate::links::dial;
@@ -29,6 +30,18 @@ const CONNECTIONS: u64 = 6;
 const COMMANDS: usize = 100_000;
 /// Keys of a read: the most that are accepted.
 const KEYS: usize = 100_000;
+
+/// A disk that all nodes share can stall for more than a second, and a leader hands over when its disk stalls for an election
+/// timeout. That is not what these tests look for.
+const ELECTION_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Starts nodes; `change` adjusts their configurations.
+fn start(change: impl Fn(&mut NodeConfig)) -> Cluster {
+    Cluster::start(Security::Plain, |config| {
+        config.set_election_timeout(ELECTION_TIMEOUT);
+        change(config);
+    })
+}
 
 /// The leader's number and its term.
 pub(crate) fn leader_of(cluster: &Cluster) -> (u64, u64) {
@@ -156,7 +169,7 @@ fn flood_the_leader(
     next: impl Fn(SessionId, u64) -> Vec<u8> + Clone + Send + 'static,
 ) {
     let _alone = alone();
-    let cluster = Cluster::start_plain();
+    let cluster = start(|_| {});
     under_load(&cluster, bytes_max, |load| {
         let (leader, term) = leader_of(&cluster);
         let flood = Flood::begin(cluster.client_address(leader), next);
@@ -239,7 +252,7 @@ fn sessions_without_end_are_refused_and_evict_none() {
     const SESSIONS: u32 = 100_000;
     const SESSIONS_MAX: u32 = 500;
     let _alone = alone();
-    let cluster = Cluster::start(Security::Plain, |config| {
+    let cluster = start(|config| {
         config.client_sessions_max = SESSIONS_MAX;
     });
     under_load(&cluster, 200 * MIB, |load| {
@@ -286,7 +299,7 @@ fn sessions_without_end_are_refused_and_evict_none() {
 fn slow_readers_are_disconnected_and_memory_is_bounded() {
     const READERS: usize = 8;
     let _alone = alone();
-    let cluster = Cluster::start_plain();
+    let cluster = start(|_| {});
     let requests = encoded(&Request::Status).unwrap().repeat(10_000);
     // Their responses, up to half of the limit of each, and what is taken to be written.
     under_load(&cluster, (READERS as isize * 12 + 48) * MIB, |load| {
@@ -395,7 +408,7 @@ fn long_rows(cluster: &Cluster) -> u32 {
 #[test]
 fn scans_by_slow_readers_share_a_budget() {
     let _alone = alone();
-    let cluster = Cluster::start_plain();
+    let cluster = start(|_| {});
     let table = long_rows(&cluster);
     let range = ScanRange {
         table,
@@ -426,7 +439,7 @@ fn scans_by_slow_readers_share_a_budget() {
 #[test]
 fn backups_by_slow_readers_share_a_budget() {
     let _alone = alone();
-    let cluster = Cluster::start_plain();
+    let cluster = start(|_| {});
     long_rows(&cluster);
     let (leader, term) = leader_of(&cluster);
     let address = cluster.client_address(leader);
@@ -462,7 +475,7 @@ fn backups_by_slow_readers_share_a_budget() {
 fn hashes_and_junk_depose_no_leader() {
     let _alone = alone();
     let mut random = seeded();
-    let cluster = Cluster::start_plain();
+    let cluster = start(|_| {});
     under_load(&cluster, 600 * MIB, |load| {
         let (leader, term) = leader_of(&cluster);
         let address = cluster.client_address(leader);
