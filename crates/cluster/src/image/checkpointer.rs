@@ -42,7 +42,7 @@ pub struct ImageOptions {
     pub log_bytes: u64,
     /// Number of entries after which one is due. Default 500,000.
     pub entries: u64,
-    /// Lowest average rate, from the begin of an image, to which its writing is slowed, in bytes per second. Writing is not slowed
+    /// Lowest average rate, in bytes per second since the start of an image, to which its writing is slowed. Writing is not slowed
     /// while another node or a backup waits for an image, or space is short. Default 64 MiB.
     pub bytes_per_second_min: NonZeroU64,
 }

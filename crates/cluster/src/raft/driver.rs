@@ -294,7 +294,7 @@ impl RaftDriver {
             start: options.start,
         };
         driver.draw_timeout();
-        driver.record_found();
+        driver.append_progress();
         driver.announce_members();
         driver.run_ready();
         // Not before the changes of the members in its own log are handed out.

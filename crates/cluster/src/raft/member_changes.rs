@@ -245,11 +245,7 @@ impl RaftDriver {
             // raft-rs would continue, without counting itself.
             raft.become_follower(raft.term, 0);
         }
-        let mut records = Vec::new();
-        self.record_progress(&mut records);
-        if !records.is_empty() {
-            self.append(records);
-        }
+        self.append_progress();
         self.members.durable_after = Some(self.last_batch);
         self.announce_members();
     }

@@ -28,9 +28,9 @@ impl RaftDriver {
         }
     }
 
-    /// Records at a start that all entries which it has found are persisted. What follows waits for that batch, so no
-    /// acknowledgement is sent before.
-    pub(super) fn record_found(&mut self) {
+    /// Appends progress in a batch of its own, if there is any. At a start it covers all entries that were recovered. Later
+    /// batches become durable after this one, so no acknowledgement is sent before.
+    pub(super) fn append_progress(&mut self) {
         let mut records = Vec::new();
         self.record_progress(&mut records);
         if !records.is_empty() {
@@ -44,9 +44,7 @@ impl RaftDriver {
         self.unrecorded_ticks += 1;
         let has_progress = self.raft.raft.raft_log.persisted > self.recorded_persisted;
         if has_progress && self.unrecorded_ticks > self.election_ticks {
-            let mut records = Vec::new();
-            self.record_progress(&mut records);
-            self.append(records);
+            self.append_progress();
         }
     }
 

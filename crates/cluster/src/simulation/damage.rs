@@ -1,10 +1,14 @@
 //! Disks that damage data at rest: payloads of the log, on nodes that run, and images of the tables.
 //!
-//! A payload stays whole on another node that runs, or in its image: what all have lost is lost. A node may forget what it has
-//! acknowledged if a payload is damaged before stream 0 says that it is persisted: only a minority does (`raft_damage.rs`). A later
-//! frame follows: above that index, damage to the last frame of a stream cannot be told from a torn write. One image at a time is
-//! damaged, and only if another node can rebuild it: an image may be all that is left of truncated payloads. No disk is lost in such a
-//! run. Everything has to hold as in other runs, and in the end every node has everything.
+//! - Every damaged payload has an intact copy in the log of another running node, or in its image.
+//! - A node can forget acknowledged entries if a payload above its recorded persisted index is damaged. At most a minority of the nodes
+//!   forgets (`raft_damage.rs`).
+//! - The last frame of a stream is not damaged: above that index, the damage would look like a torn write.
+//! - One image at a time is damaged, and only if another node can rebuild it, because an image may hold the only copy of truncated
+//!   payloads.
+//! - No disk is lost in such a run.
+//!
+//! All checks of other runs apply, and at the end every node has all entries.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
